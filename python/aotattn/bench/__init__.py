@@ -1,0 +1,1 @@
+"""Problem shapes, and what is measured of them."""

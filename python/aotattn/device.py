@@ -1,0 +1,159 @@
+"""Device memory, from torch where torch has the device, else from the HIP library that AOTATTN_HIP_LIBRARY names.
+
+Values are drawn and judged in torch tensors on `Device.compute`; `upload` makes a flat one readable by kernels and
+`download` brings back what kernels have written to it. For a torch device both are the tensor itself.
+"""
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from . import knobs, runtime
+from .describe import UserError
+
+if TYPE_CHECKING:
+    import torch
+
+HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2  # hipMemcpyKind
+
+
+class DeviceFault(Exception):
+    """Work on the device failed; nothing more can run there in this process."""
+
+
+@dataclass
+class Device:
+    """A device that torch has. `compute` is a torch device: where values are drawn and judged."""
+
+    platform: str
+    ordinal: int
+    arch: str
+    compute_units: int
+    name: str
+    compute: str
+    held: dict[int, "torch.Tensor | None"] = field(default_factory=dict)  # pointer -> what keeps it alive
+
+    def upload(self, storage: "torch.Tensor") -> int:
+        """Pointer to device memory with the contents of a flat tensor, until `free`."""
+        self.held[storage.data_ptr()] = storage
+        return storage.data_ptr()
+
+    def download(self, pointer: int, storage: "torch.Tensor") -> None:
+        """Copy the device memory back into the flat tensor that it came from."""
+
+    def free(self, pointer: int) -> None:
+        del self.held[pointer]
+
+    def allocate(self, size: int) -> int:
+        """Workspace for the C library."""
+        import torch
+
+        return self.upload(torch.empty(size, dtype=torch.uint8, device=self.compute))
+
+    def stream(self) -> int:
+        import torch
+
+        return torch.cuda.current_stream(self.ordinal).cuda_stream
+
+    def synchronize(self) -> None:
+        """Wait for all work. Raises DeviceFault."""
+        import torch
+
+        try:
+            torch.cuda.synchronize(self.ordinal)
+        except RuntimeError as error:
+            raise DeviceFault(str(error).splitlines()[0]) from None
+
+    def call(self, plan: str | None = None) -> runtime.CCall:
+        return runtime.call(self.platform, self.ordinal, stream=self.stream(), allocate=self.allocate, plan=plan)
+
+    @contextmanager
+    def scratch(self) -> Iterator[None]:
+        """Frees on exit what was uploaded and allocated inside."""
+        before = set(self.held)
+        try:
+            yield
+        finally:
+            for pointer in set(self.held) - before:
+                self.free(pointer)
+
+
+@dataclass
+class HipDevice(Device):
+    """A device of a HIP library that torch does not know of, such as an emulator's."""
+
+    hip: ctypes.CDLL = field(kw_only=True)
+
+    def upload(self, storage: "torch.Tensor") -> int:
+        pointer = self.allocate(storage.nbytes)
+        self._try("hipMemcpy", c_void_p(pointer), c_void_p(storage.data_ptr()), storage.nbytes, HOST_TO_DEVICE)
+        return pointer
+
+    def download(self, pointer: int, storage: "torch.Tensor") -> None:
+        self._try("hipMemcpy", c_void_p(storage.data_ptr()), c_void_p(pointer), storage.nbytes, DEVICE_TO_HOST)
+
+    def free(self, pointer: int) -> None:
+        del self.held[pointer]
+        self._try("hipFree", c_void_p(pointer))
+
+    def allocate(self, size: int) -> int:
+        pointer = c_void_p()
+        self._try("hipSetDevice", self.ordinal)
+        self._try("hipMalloc", byref(pointer), max(size, 1))
+        self.held[pointer.value or 0] = None
+        return pointer.value or 0
+
+    def stream(self) -> int:
+        return 0
+
+    def synchronize(self) -> None:
+        self._try("hipDeviceSynchronize")
+
+    def _try(self, function: str, *arguments: object) -> None:
+        if code := getattr(self.hip, function)(*arguments):
+            raise DeviceFault(f"{function}: {self.hip.hipGetErrorString(code).decode()} ({code})")
+
+
+def open_device(arch: str | None = None) -> Device:
+    """The first device, or the first of `arch`. Raises UserError if there is none."""
+    found = []
+    for device in _devices():
+        if arch in (None, device.arch):
+            return device
+        found.append(f"{device.name} ({device.arch})")
+    wanted = f"no device of arch {arch}" if arch else "no device"
+    hint = "" if knobs.value("AOTATTN_HIP_LIBRARY") else "; AOTATTN_HIP_LIBRARY may name the HIP library of an emulator"
+    raise UserError(f"{wanted}: there is {', '.join(found) or 'none that torch can use'}{hint}")
+
+
+def _devices() -> Iterator[Device]:
+    import torch
+
+    if torch.cuda.is_available():
+        platform = runtime.torch_platform()
+        for ordinal in range(torch.cuda.device_count()):
+            name = torch.cuda.get_device_name(ordinal)
+            torch.zeros(1, device=f"cuda:{ordinal}")  # the driver's context, before the C library asks for it
+            yield Device(platform, ordinal, *runtime.device_info(platform, ordinal), name, f"cuda:{ordinal}")
+    elif library := knobs.value("AOTATTN_HIP_LIBRARY"):
+        hip = _hip_library(library)
+        count = c_int()
+        if hip.hipGetDeviceCount(byref(count)):
+            return
+        for ordinal in range(count.value):
+            arch, compute_units = runtime.device_info("hip", ordinal)
+            yield HipDevice("hip", ordinal, arch, compute_units, f"{arch} of {library}", "cpu", hip=hip)
+
+
+def _hip_library(path: str) -> ctypes.CDLL:
+    try:
+        hip = ctypes.CDLL(path)
+    except OSError as error:
+        raise UserError(f"AOTATTN_HIP_LIBRARY = {path}: {error}") from None
+    hip.hipGetErrorString.restype = c_char_p
+    hip.hipMalloc.argtypes = (POINTER(c_void_p), c_size_t)
+    hip.hipMemcpy.argtypes = (c_void_p, c_void_p, c_size_t, c_int)
+    return hip

@@ -1,0 +1,77 @@
+"""The library under F.scaled_dot_product_attention of a stock PyTorch, on NVIDIA and AMD GPUs.
+
+    import aotattn.torch
+    from torch.nn.attention import activate_flash_attention_impl, restore_flash_attention_impl
+    activate_flash_attention_impl("aotattn")    # from here on the library serves what PyTorch's flash attention would
+    restore_flash_attention_impl()              # PyTorch's own again
+
+A call that the library does not take (dropout, gradients, a problem without a kernel) runs PyTorch's own kernel. The
+logger "aotattn" says why at debug level, `counters()` says how often, `why_not(...)` answers ahead.
+"""
+
+import logging
+from dataclasses import dataclass
+
+import torch
+from torch.nn.attention import register_flash_attention_impl
+
+from . import binding
+
+__all__ = ["Counters", "Registration", "activation", "counters", "why_not"]
+
+logger = logging.getLogger("aotattn")
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Calls since the process started; `reasons` says how many were declined for what."""
+
+    served: int
+    declined: int
+    reasons: dict[str, int]
+
+
+class Registration:
+    """The library in PyTorch's place, until remove()."""
+
+    def __init__(self) -> None:
+        binding.check_operators()
+        binding.log_declines(logger)
+        self._pointer: int | None = binding.register()
+
+    def remove(self) -> None:
+        """PyTorch's own kernels are reached again. A second call does nothing."""
+        pointer, self._pointer = self._pointer, None
+        if pointer is not None:
+            binding.unregister(pointer)
+
+
+def activation() -> Registration:
+    """What activate_flash_attention_impl("aotattn") calls."""
+    return Registration()
+
+
+def counters() -> Counters:
+    served, declined = binding.counts()
+    return Counters(served, declined, binding.reasons())
+
+
+def why_not(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> str | None:
+    """Why aten::_scaled_dot_product_flash_attention of these would be left to PyTorch; None: the library serves it.
+
+    q [batch, heads_q, seqlen_q, head_dim], k and v with heads_k and seqlen_k. Loads the kernel that would run.
+    PyTorch's own rules for choosing flash attention come before: no attn_mask, one head_dim, and so on.
+    """
+    reason: str = torch.ops.aotattn.why_not(q, k, v, dropout_p, is_causal, scale)
+    return reason or None
+
+
+register_flash_attention_impl("aotattn", register_fn=activation)

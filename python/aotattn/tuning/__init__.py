@@ -1,0 +1,1 @@
+"""The tuning record: rows, rules, measurements, and the database composed from them."""

@@ -1,0 +1,92 @@
+// What Python calls through ctypes. Nothing is registered when the library is loaded.
+#include "declines.h"
+#include "flash.h"
+
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/stableivalue_conversions.h>
+
+#include <exception>
+#include <memory>
+#include <string>
+
+namespace aotattn::binding {
+namespace {
+
+using torch::stable::Tensor;
+using torch::stable::detail::StableLibrary;
+
+thread_local std::string last_error;
+
+// The operators that activation takes over, at PyTorch's CUDA key.
+struct Override {
+  const char* name;
+  void (*kernel)(StableIValue*, uint64_t, uint64_t);
+};
+constexpr Override kCudaOverrides[] = {
+    {"_scaled_dot_product_flash_attention", flash_attention},
+};
+
+std::string why_not(Tensor q, Tensor k, Tensor v, double dropout_p, bool is_causal,
+                    std::optional<double> scale) {
+  return why_not_flash_attention(
+      {q.get(), k.get(), v.get(), dropout_p, is_causal, /*return_debug_mask=*/false, scale});
+}
+
+// Runs `work`; null, or what it threw.
+template <typename Work> const char* error_of(Work work) {
+  try {
+    work();
+    return nullptr;
+  } catch (const std::exception& error) {
+    last_error = error.what();
+    return last_error.c_str();
+  }
+}
+
+} // namespace
+} // namespace aotattn::binding
+
+using namespace aotattn::binding;
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+// Once: defines torch.ops.aotattn. Null, or what went wrong (valid until the thread's next call).
+EXPORT const char* aotattn_torch_load(int32_t platform) {
+  set_platform(static_cast<aot_platform>(platform));
+  return error_of([] {
+    // Kept for the process: torch may hold the operators.
+    static StableLibrary define(StableLibrary::Kind::DEF, "aotattn", nullptr, __FILE__, __LINE__);
+    static StableLibrary implement(StableLibrary::Kind::IMPL, "aotattn",
+                                   "CompositeExplicitAutograd", __FILE__, __LINE__);
+    define.def("why_not(Tensor q, Tensor k, Tensor v, float dropout_p, bool is_causal, "
+               "float? scale) -> str");
+    implement.impl("why_not", TORCH_BOX(&why_not));
+  });
+}
+
+// Takes over the operators; `*registration` gives them back. Null, or what went wrong.
+EXPORT const char* aotattn_torch_register(void** registration) {
+  return error_of([registration] {
+    auto library = std::make_unique<StableLibrary>(StableLibrary::Kind::IMPL, "aten", "CUDA",
+                                                   __FILE__, __LINE__);
+    for (const Override& override : kCudaOverrides)
+      library->impl(override.name, override.kernel);
+    *registration = library.release();
+  });
+}
+
+// PyTorch's own kernels are reached again.
+EXPORT void aotattn_torch_unregister(void* registration) {
+  delete static_cast<StableLibrary*>(registration);
+}
+
+EXPORT void aotattn_torch_counters(uint64_t* num_served, uint64_t* num_declined) {
+  *num_served = served();
+  *num_declined = declined();
+}
+
+EXPORT void aotattn_torch_reasons(ReasonVisitor visit) { visit_reasons(visit); }
+
+EXPORT void aotattn_torch_set_log(DeclineLog log, int32_t wanted) {
+  set_decline_log(log, wanted != 0);
+}

@@ -1,0 +1,27 @@
+// What this process may or may not have: functions that a CPU-only or an older PyTorch lacks. They
+// are looked up at first use, so that one binary loads everywhere.
+#pragma once
+
+#include "tensors.h"
+
+#include <torch/csrc/inductor/aoti_torch/generated/c_shim_cuda.h>
+
+namespace aotattn::binding {
+
+// The current stream of a CUDA or ROCm device. False where this PyTorch has no such devices.
+bool current_stream(int32_t device_index, void** stream);
+
+// Whether gradients may be asked of this tensor; true where that cannot be known.
+bool may_require_grad(AtenTensorHandle tensor);
+
+// PyTorch's own kernel for aten::_scaled_dot_product_flash_attention on CUDA and ROCm, as it is
+// below the dispatcher: so it is reachable while we stand in its place there. PyTorch keeps it
+// compatible for AOTInductor's compiled models (torchgen/aoti/fallback_ops.py). Null where PyTorch
+// has no such devices.
+using FlashAttentionFn = decltype(&aoti_torch_cuda__scaled_dot_product_flash_attention);
+FlashAttentionFn torch_flash_attention();
+
+// The message of the error that a shim has just returned on this thread.
+const char* last_torch_error();
+
+} // namespace aotattn::binding
