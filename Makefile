@@ -33,10 +33,14 @@ format: .venv/installed
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(CPP_FILES)
 
-# The C++ with address and undefined-behaviour checks, under build/sanitize/.
+# The C++ with address and undefined-behaviour checks, and its tests, in a tree of their own.
+TESTED := include python test pyproject.toml
 sanitize: packages .venv/installed
 	@$(CMAKE) --preset sanitize --log-level=WARNING
 	@$(CMAKE) --build --preset sanitize
+	@cd build/sanitize && rm -rf $(TESTED) && cd ../.. && cp -r $(TESTED) build/sanitize/
+	cd build/sanitize && LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 \
+	  PYTHONPATH=python ../../$(BIN)/python -m pytest test/runtime
 
 .venv/installed: pyproject.toml | packages
 	@echo "installing the pinned dependencies into .venv (a minute or two)"

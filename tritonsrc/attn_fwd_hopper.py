@@ -1,11 +1,12 @@
 """Attention forward for sm_90 in Gluon: persistent, warp-specialised, bf16 and f16.
 
-A program runs one producer warp and two or three consumers of one warpgroup (64 rows) each, and draws tiles of BLOCK_M
-rows from a counter until none is left. The producer starts every copy (TMA); consumers multiply (wgmma) and do the
-softmax, visiting key blocks from the last one backwards, so that masked blocks come first.
+A program has one producer warp and two or three consumers, warpgroups of 64 rows each, and draws tiles of BLOCK_M rows
+from a counter until none is left. The producer starts every load (TMA). A consumer multiplies (wgmma), does the softmax
+and stores, visiting key blocks from the last one backwards, so that masked blocks come first.
 
-head_dim may be less than HEAD_DIM: TMA fills what it loads with zeros and clips what it stores. Above 256 columns a tile
-has a slice of 256 output columns: its scores need all slices of q and k, its output one slice of v.
+head_dim may be less than HEAD_DIM: TMA fills what it loads with zeros and clips what it stores. At HEAD_DIM 512 a tile
+is a slice of 256 output columns: acc and q would not fit otherwise. Its scores need all columns of q and k, which then
+pass through shared memory in parts, each given back as soon as it is multiplied.
 """
 
 from triton.experimental import gluon
@@ -18,50 +19,57 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-ROWS = gl.constexpr(64)  # of one consumer: what one warpgroup's wgmma computes
+ROWS = gl.constexpr(64)  # of a consumer
+INITIAL_MAX = gl.constexpr(-1.0e30)  # finite, so that the difference of two maxima is never inf - inf
 LN2 = gl.constexpr(0.6931471805599453)
-KV_BYTES_IN_L2 = gl.constexpr(1 << 25)  # keys and values that tiles in flight should share; the H200's L2 has 60 MB
-INITIAL_MAX = gl.constexpr(-1.0e30)  # finite, so that subtracting two maxima is never inf - inf
+SHARED_KV_BYTES = gl.constexpr(1 << 25)  # keys and values that the tiles in flight read; the H200's L2 has 60 MB
 
 
 @gluon.aggregate
 class Config:
-    """Trace constants of one image and what follows from them."""
+    """The trace constants of an image, and what follows from them."""
 
-    COLUMNS: gl.constexpr
-    NUM_SLICES: gl.constexpr
-    NUM_CONSUMERS: gl.constexpr
     BLOCK_M: gl.constexpr
     BLOCK_N: gl.constexpr
     KV_STAGES: gl.constexpr
-    Q_BUFFERS: gl.constexpr
-    KV_BYTES_PER_KEY: gl.constexpr
-    CAUSAL: gl.constexpr
-    MASK_LAST: gl.constexpr
     ORDER: gl.constexpr
     PING_PONG: gl.constexpr
     OVERLAP_TILES: gl.constexpr
+    CAUSAL: gl.constexpr
+    MASK_LAST: gl.constexpr
+    NUM_CONSUMERS: gl.constexpr
+    Q_BUFFERS: gl.constexpr
+    OUT_COLUMNS: gl.constexpr
+    NUM_SLICES: gl.constexpr
+    PART_COLUMNS: gl.constexpr
+    NUM_PARTS: gl.constexpr
+    PARTS_PER_SLICE: gl.constexpr
+    HEADS_TIMES_KEYS: gl.constexpr
     SCORES: gl.constexpr
     OUT: gl.constexpr
     P: gl.constexpr
 
     @gluon.constexpr_function
     def __init__(self, HEAD_DIM, MASK, BLOCK_M, BLOCK_N, KV_STAGES, ORDER, PING_PONG, OVERLAP_TILES, EVEN):
-        columns = min(HEAD_DIM, 256)
-        out = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, columns, 16])
-        self.COLUMNS = gl.constexpr(columns)
-        self.NUM_SLICES = gl.constexpr(HEAD_DIM // columns)
-        self.NUM_CONSUMERS = gl.constexpr(BLOCK_M // ROWS.value)
+        out_columns = min(HEAD_DIM, 256)
+        part_columns = HEAD_DIM if HEAD_DIM <= 256 else 128
+        out = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, out_columns, 16])
         self.BLOCK_M = gl.constexpr(BLOCK_M)
         self.BLOCK_N = gl.constexpr(BLOCK_N)
         self.KV_STAGES = gl.constexpr(KV_STAGES)
-        self.Q_BUFFERS = gl.constexpr(2 if OVERLAP_TILES else 1)
-        self.KV_BYTES_PER_KEY = gl.constexpr(2 * 2 * HEAD_DIM)
-        self.CAUSAL = gl.constexpr(MASK == "causal")
-        self.MASK_LAST = gl.constexpr(MASK == "causal" or not EVEN)
         self.ORDER = gl.constexpr(ORDER)
         self.PING_PONG = gl.constexpr(PING_PONG)
         self.OVERLAP_TILES = gl.constexpr(OVERLAP_TILES)
+        self.CAUSAL = gl.constexpr(MASK == "causal")
+        self.MASK_LAST = gl.constexpr(MASK == "causal" or not EVEN)
+        self.NUM_CONSUMERS = gl.constexpr(BLOCK_M // ROWS.value)
+        self.Q_BUFFERS = gl.constexpr(2 if OVERLAP_TILES else 1)
+        self.OUT_COLUMNS = gl.constexpr(out_columns)
+        self.NUM_SLICES = gl.constexpr(HEAD_DIM // out_columns)
+        self.PART_COLUMNS = gl.constexpr(part_columns)
+        self.NUM_PARTS = gl.constexpr(HEAD_DIM // part_columns)
+        self.PARTS_PER_SLICE = gl.constexpr(out_columns // part_columns)
+        self.HEADS_TIMES_KEYS = gl.constexpr(SHARED_KV_BYTES.value // (2 * 2 * HEAD_DIM))
         self.SCORES = gl.constexpr(gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16]))
         self.OUT = gl.constexpr(out)
         self.P = gl.constexpr(gl.DotOperandLayout(0, out, 2))
@@ -69,7 +77,7 @@ class Config:
 
 @gluon.aggregate
 class Sizes:
-    """Problem sizes. Row i sees the keys up to i + diagonal under the causal mask."""
+    """Problem sizes. Under the causal mask row i sees the keys up to i + diagonal."""
 
     batch: gl.tensor
     heads_q: gl.tensor
@@ -98,16 +106,19 @@ class Lse:
     stride_1: gl.tensor
 
     @gluon.jit
-    def store(self, tile, first_row, values, seqlen_q):
-        rows = first_row + gl.arange(0, values.shape[0], values.type.layout)
+    def store(self, values, tile, first_row, seqlen_q):
+        rows = first_row + gl.arange(0, ROWS, values.type.layout)
         wanted = (self.ptr.to(gl.int64) != 0) & (tile.slice == 0)
         head_ptr = self.ptr + tile.batch * self.stride_0 + tile.head * self.stride_1
         gl.store(head_ptr + rows, values, mask=(rows < seqlen_q) & wanted)
 
 
+# Shared memory
+
+
 @gluon.aggregate
 class Channel:
-    """Slots of shared memory that one role fills and others read; each has a barrier for full and one for empty."""
+    """Slots that the producer fills and consumers read, each with a barrier for full and one for empty."""
 
     slots: gl.shared_memory_descriptor
     full: gl.shared_memory_descriptor
@@ -130,14 +141,12 @@ class Channel:
 
     @gluon.jit
     def matrix(self, slot):
-        """The slot as rows of keys or queries by columns."""
-        shape: gl.constexpr = self.slots.shape
-        return self.slots.index(slot).reshape([shape[3], shape[4]])
+        return self.slots.index(slot).reshape([self.slots.shape[3], self.slots.shape[4]])
 
 
 @gluon.aggregate
 class Pipes:
-    """All that producer and consumers share."""
+    """All that producer and consumers share. turn: one barrier a consumer, for PING_PONG."""
 
     tiles: Channel
     q: Channel
@@ -156,60 +165,62 @@ def allocate_barriers(NUM_BARRIERS: gl.constexpr, ARRIVALS: gl.constexpr):
 
 
 @gluon.jit
-def allocate_channel(desc, NUM_SLOTS: gl.constexpr, ROWS: gl.constexpr, COLUMNS: gl.constexpr, READERS: gl.constexpr):
-    slots = gl.allocate_shared_memory(desc.dtype, [NUM_SLOTS, 1, 1, ROWS, COLUMNS], desc.layout)
+def allocate_channel(desc, NUM_SLOTS: gl.constexpr, NUM_ROWS: gl.constexpr, COLUMNS: gl.constexpr,
+                     READERS: gl.constexpr):
+    slots = gl.allocate_shared_memory(desc.dtype, [NUM_SLOTS, 1, 1, NUM_ROWS, COLUMNS], desc.layout)
     return Channel(slots, allocate_barriers(NUM_SLOTS, 1), allocate_barriers(NUM_SLOTS, READERS))
 
 
 @gluon.jit
-def allocate_pipes(cfg, q_desc, k_desc, v_desc):
-    NUM_CONSUMERS: gl.constexpr = cfg.NUM_CONSUMERS
-    NUM_Q: gl.constexpr = cfg.Q_BUFFERS * NUM_CONSUMERS * cfg.NUM_SLICES
+def allocate_pipes(cfg, q_desc, k_desc, v_desc, out_desc):
+    CONSUMERS: gl.constexpr = cfg.NUM_CONSUMERS
+    Q_SLOTS: gl.constexpr = cfg.Q_BUFFERS * CONSUMERS * cfg.NUM_PARTS
     queue = gl.allocate_shared_memory(gl.int32, [6, 1], gl.SwizzledSharedLayout(1, 1, 1, [0]))
-    tiles = Channel(queue, allocate_barriers(2, 1), allocate_barriers(2, NUM_CONSUMERS))
-    q = allocate_channel(q_desc, NUM_Q, ROWS, cfg.COLUMNS, 1)
-    k = allocate_channel(k_desc, cfg.KV_STAGES * cfg.NUM_SLICES, cfg.BLOCK_N, cfg.COLUMNS, NUM_CONSUMERS)
-    v = allocate_channel(v_desc, cfg.KV_STAGES, cfg.BLOCK_N, cfg.COLUMNS, NUM_CONSUMERS)
-    out = q.slots
+    tiles = Channel(queue, allocate_barriers(2, 1), allocate_barriers(2, CONSUMERS))
+    q = allocate_channel(q_desc, Q_SLOTS, ROWS, cfg.PART_COLUMNS, 1)
+    k = allocate_channel(k_desc, cfg.KV_STAGES * cfg.NUM_PARTS, cfg.BLOCK_N, cfg.PART_COLUMNS, CONSUMERS)
+    v = allocate_channel(v_desc, cfg.KV_STAGES, cfg.BLOCK_N, cfg.OUT_COLUMNS, CONSUMERS)
     if cfg.OVERLAP_TILES:
-        out = gl.allocate_shared_memory(q_desc.dtype, [NUM_CONSUMERS, 1, 1, ROWS, cfg.COLUMNS], q_desc.layout)
-    return Pipes(tiles, q, k, v, out, allocate_barriers(NUM_CONSUMERS, 1))
+        out = gl.allocate_shared_memory(out_desc.dtype, [CONSUMERS, 1, 1, ROWS, cfg.OUT_COLUMNS], out_desc.layout)
+    else:  # neighbouring parts of q lie as one box of all their columns would
+        OUT_SLOTS: gl.constexpr = Q_SLOTS // cfg.PARTS_PER_SLICE
+        out = q.slots.reinterpret(out_desc.dtype, [OUT_SLOTS, 1, 1, ROWS, cfg.OUT_COLUMNS], out_desc.layout)
+    return Pipes(tiles, q, k, v, out, allocate_barriers(CONSUMERS, 1))
 
 
 @gluon.jit
 def ring(use, NUM_SLOTS: gl.constexpr):
-    """Slot and phase of the use-th use. One counter, since slot and phase kept apart cost registers."""
+    """Slot and phase of the use-th use, from one counter: kept apart they cost registers."""
     return use & (NUM_SLOTS - 1), (use & NUM_SLOTS) // NUM_SLOTS
 
 
-# Tiles: the producer decodes each number once, so that the divisions and the counter's latency cost the consumers nothing
+# Tiles: the producer decodes their numbers, so that divisions and the counter's latency cost the consumers nothing
 
 
 @gluon.jit
 def units_at_a_time(cfg, sizes):
-    """Units (one slice of one head) whose tiles alternate: one head if all tiles take as long, else what fits L2."""
+    """Units (a slice of a head) whose tiles alternate: one head when all tiles are as long, else as many as fit L2."""
     heads = 1
     if cfg.CAUSAL:
-        in_l2 = (KV_BYTES_IN_L2 // cfg.KV_BYTES_PER_KEY) // sizes.seqlen_k
-        heads = gl.maximum(in_l2, 1) * (sizes.heads_q // sizes.heads_k)
+        heads = gl.maximum(cfg.HEADS_TIMES_KEYS // sizes.seqlen_k, 1) * (sizes.heads_q // sizes.heads_k)
         heads = gl.minimum(heads, sizes.batch * sizes.heads_q)
     return heads * cfg.NUM_SLICES
 
 
 @gluon.jit
 def tile_at(cfg, sizes, number):
-    """The tile of this number: a group of units at a time, in a group the last rows (under a mask the longest) first."""
+    """Tile of this number: one group of units after the other, in a group the last rows first (the longest tiles)."""
     m_blocks = (sizes.seqlen_q + cfg.BLOCK_M - 1) // cfg.BLOCK_M
     units = sizes.batch * sizes.heads_q * cfg.NUM_SLICES
     group = units_at_a_time(cfg, sizes)
     first_unit = number // (group * m_blocks) * group
     in_group = number - first_unit * m_blocks
     group_units = gl.maximum(gl.minimum(group, units - first_unit), 1)
-    row_block = in_group // group_units
-    unit = first_unit + in_group - row_block * group_units
+    steps_back = in_group // group_units
+    unit = first_unit + in_group - steps_back * group_units
     head = unit // cfg.NUM_SLICES
     batch = head // sizes.heads_q
-    first_row = gl.where(number < m_blocks * units, (m_blocks - 1 - row_block) * cfg.BLOCK_M, -1)
+    first_row = gl.where(number < m_blocks * units, (m_blocks - 1 - steps_back) * cfg.BLOCK_M, -1)
     return Tile(first_row, batch, head - batch * sizes.heads_q, unit % cfg.NUM_SLICES)
 
 
@@ -227,7 +238,7 @@ def publish_tile(cfg, tiles, tile, use):
 
 @gluon.jit
 def read_tile(cfg, tiles, use):
-    """The use-th published tile. Read again rather than kept: four values in registers over the loops would spill."""
+    """The use-th published tile. Read before and after the loops: kept over them, its values would spill."""
     slot, phase = ring(use, 2)
     one: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
     tiles.wait(slot, phase)
@@ -248,7 +259,7 @@ def count_blocks(cfg, sizes, first_row):
 
 @gluon.jit
 def count_masked(cfg, sizes, first_row, num_blocks):
-    """Key blocks to mask for a consumer: those that its first row does not see whole, at least the last one."""
+    """Key blocks that a consumer masks: those that its first row does not see whole, at least the last one."""
     masked = 1
     if cfg.CAUSAL:
         seen = gl.minimum(gl.maximum(first_row + sizes.diagonal + 1, 0), sizes.seqlen_k)
@@ -261,20 +272,20 @@ def count_masked(cfg, sizes, first_row, num_blocks):
 
 @gluon.jit
 def load_q(cfg, q, q_desc, tile, use):
-    """Slice 0 last: without a buffer of its own the output of the tile before still lies there."""
     buffer, phase = ring(use, cfg.Q_BUFFERS)
-    for part in gl.static_range(cfg.NUM_SLICES - 1, -1, -1):
+    for part in gl.static_range(cfg.NUM_PARTS):
         for consumer in gl.static_range(cfg.NUM_CONSUMERS):
-            slot = (buffer * cfg.NUM_CONSUMERS + consumer) * cfg.NUM_SLICES + part
+            slot = (buffer * cfg.NUM_CONSUMERS + consumer) * cfg.NUM_PARTS + part
             row = tile.first_row + consumer * ROWS
-            q.load(q_desc, [tile.batch, tile.head, row, part * cfg.COLUMNS], slot, phase)
+            q.load(q_desc, [tile.batch, tile.head, row, part * cfg.PART_COLUMNS], slot, phase)
 
 
 @gluon.jit
 def load_k(cfg, k, k_desc, batch, head, first_key, use):
     stage, phase = ring(use, cfg.KV_STAGES)
-    for part in gl.static_range(cfg.NUM_SLICES):
-        k.load(k_desc, [batch, head, first_key, part * cfg.COLUMNS], stage * cfg.NUM_SLICES + part, phase)
+    for part in gl.static_range(cfg.NUM_PARTS):
+        column = part * cfg.PART_COLUMNS
+        k.load(k_desc, [batch, head, first_key, column], stage * cfg.NUM_PARTS + part, phase)
 
 
 @gluon.jit
@@ -285,16 +296,16 @@ def load_v(cfg, v, v_desc, batch, head, first_key, column, use):
 
 @gluon.jit
 def produce(cfg, pipes, sizes, q_desc, k_desc, v_desc, counter_ptr):
-    """The producer: one warp that draws tiles and starts all loads, in the order in which consumers need them."""
+    """The producer: draws tiles and starts all loads in the order in which the consumers use them."""
     num_tiles = 0
-    block = 0  # key blocks loaded, over all tiles
+    block = 0  # key blocks so far, over all tiles
     heads_per_kv = sizes.heads_q // sizes.heads_k
     tile = tile_at(cfg, sizes, gl.program_id(0))
     while tile.first_row >= 0:
         publish_tile(cfg, pipes.tiles, tile, num_tiles)
-        drawn = gl.atomic_add(counter_ptr, 1, sem="relaxed") + gl.num_programs(0)
+        next_number = gl.atomic_add(counter_ptr, 1, sem="relaxed") + gl.num_programs(0)
         head = tile.head // heads_per_kv
-        column = tile.slice * cfg.COLUMNS
+        column = tile.slice * cfg.OUT_COLUMNS
         first_key = (count_blocks(cfg, sizes, tile.first_row) - 1) * cfg.BLOCK_N
         load_k(cfg, pipes.k, k_desc, tile.batch, head, first_key, block)
         load_q(cfg, pipes.q, q_desc, tile, num_tiles)
@@ -306,7 +317,7 @@ def produce(cfg, pipes, sizes, q_desc, k_desc, v_desc, counter_ptr):
         load_v(cfg, pipes.v, v_desc, tile.batch, head, first_key, column, block)
         block += 1
         num_tiles += 1
-        tile = tile_at(cfg, sizes, drawn)
+        tile = tile_at(cfg, sizes, next_number)
     publish_tile(cfg, pipes.tiles, tile, num_tiles)
 
 
@@ -315,48 +326,123 @@ def produce(cfg, pipes, sizes, q_desc, k_desc, v_desc, counter_ptr):
 
 @gluon.aggregate
 class Work:
-    """One consumer's share of one tile: where its q lies, and what its rows see."""
+    """A consumer's rows of one tile. last_key: the last one a row sees, see last_keys. zero: see start_scores."""
 
     cfg: Config
     pipes: Pipes
-    q_slot: gl.tensor
-    zero: gl.tensor
     scale_log2: gl.tensor
+    q_slot: gl.tensor
+    q_phase: gl.tensor
     last_key: gl.tensor
     num_blocks: gl.tensor
+    zero: gl.tensor
 
 
 @gluon.jit
-def start_scores(work, block):
-    """Start q @ k.T of the block-th key block, slice by slice."""
+def by_quad(scores):
+    """Columns taken apart: eights, the lane of the four that share a row, that lane's two columns."""
+    return scores.reshape([scores.shape[0], scores.shape[1] // 8, 4, 2])
+
+
+@gluon.jit
+def quad_sum(p):
+    """Row sums kept apart in the four lanes that share a row: no shuffles in the loop."""
+    return gl.sum(gl.sum(by_quad(p), 3), 1)
+
+
+@gluon.jit
+def last_keys(cfg, sizes, first_row):
+    """[ROWS, 4]: the last key that a row sees, counted from the first column of each lane that shares the row."""
+    QUADS: gl.constexpr = quad_sum(gl.zeros([ROWS, cfg.BLOCK_N], gl.float32, cfg.SCORES)).type.layout
+    last = gl.full([ROWS], 0, gl.int32, gl.SliceLayout(1, QUADS)) + (sizes.seqlen_k - 1)
+    if cfg.CAUSAL:
+        rows = first_row + gl.arange(0, ROWS, gl.SliceLayout(1, QUADS))
+        last = gl.minimum(rows + sizes.diagonal, last)
+    return last[:, None] - 2 * gl.arange(0, 4, gl.SliceLayout(0, QUADS))[None, :]
+
+
+@gluon.jit
+def mask_block(work, scores, step):
+    """Scores of keys that a row does not see become -inf; step 0 is the tile's last block."""
+    # What differs between lanes sits in last_key, so that the columns are constants of the code. As a plain arange they
+    # take registers over the whole kernel (308 bytes of spill with three consumers at HEAD_DIM 64, causal).
+    quads = by_quad(scores)
+    layout: gl.constexpr = quads.type.layout
+    eights = gl.arange(0, quads.shape[1], gl.SliceLayout(0, gl.SliceLayout(2, gl.SliceLayout(3, layout))))
+    ones = gl.arange(0, 2, gl.SliceLayout(0, gl.SliceLayout(1, gl.SliceLayout(2, layout))))
+    columns = 8 * eights[None, :, None, None] + ones[None, None, None, :]
+    last_column = work.last_key - (work.num_blocks - 1 - step) * work.cfg.BLOCK_N
+    quads = gl.where(last_column[:, None, :, None] >= columns, quads, float("-inf"))
+    return gl.convert_layout(quads.reshape(scores.shape), work.cfg.SCORES)
+
+
+@gluon.jit
+def online_softmax(work, scores, row_max, row_sum):
+    """Fold in a block of scores (masked ones -inf). Returns p, the new state and the factor for what came before."""
+    new_max = gl.maximum(row_max, gl.max(scores, 1))
+    scaled_max = new_max * work.scale_log2
+    p = gl.exp2(scores * work.scale_log2 - scaled_max[:, None])
+    # subtract, then scale: row_max * scale - scaled_max would become one FMA and leave a huge rest at INITIAL_MAX
+    alpha = gl.exp2((row_max - new_max) * work.scale_log2)
+    block_sum = quad_sum(p)
+    row_sum = row_sum * gl.convert_layout(alpha, gl.SliceLayout(1, block_sum.type.layout))[:, None] + block_sum
+    return p, new_max, row_sum, alpha
+
+
+@gluon.jit
+def as_operand(work, p):
+    return gl.convert_layout(p.to(work.pipes.v.slots.dtype), work.cfg.P)
+
+
+@gluon.jit
+def scale_rows(work, acc, factor):
+    return acc * gl.convert_layout(factor, gl.SliceLayout(1, work.cfg.OUT))[:, None]
+
+
+@gluon.jit
+def start_scores(work, block, FIRST: gl.constexpr):
+    """Start q @ k.T of the block-th key block. FIRST: q may not have arrived yet."""
     cfg = work.cfg
     stage, phase = ring(block, cfg.KV_STAGES)
-    hide = 0
-    if cfg.COLUMNS == 256:
-        hide = block & work.zero
+    hidden_zero = 0
+    if cfg.OUT_COLUMNS == 256:
+        # not for the compiler, which would keep the addresses of all operands in registers over the loop (568 bytes of
+        # spill at HEAD_DIM 512, 32 at 256)
+        hidden_zero = block & work.zero
     scores = gl.zeros([ROWS, cfg.BLOCK_N], gl.float32, cfg.SCORES)
-    for part in gl.static_range(cfg.NUM_SLICES):
-        slot = stage * cfg.NUM_SLICES + part
-        work.pipes.k.wait(slot, phase)
-        q = work.pipes.q.matrix(work.q_slot + part + hide)
-        k = work.pipes.k.matrix(slot + hide)
+    for part in gl.static_range(cfg.NUM_PARTS):
+        if FIRST:
+            work.pipes.q.wait(work.q_slot + part, work.q_phase)
+        work.pipes.k.wait(stage * cfg.NUM_PARTS + part, phase)
+        q = work.pipes.q.matrix(work.q_slot + part + hidden_zero)
+        k = work.pipes.k.matrix(stage * cfg.NUM_PARTS + part + hidden_zero)
         scores = warpgroup_mma(q, k.permute((1, 0)), scores, use_acc=part > 0, is_async=True)
     return scores
 
 
 @gluon.jit
-def release_k(work, block):
+def finish_scores(work, scores, acc, block):
+    """Wait for the scores and give back each part of k; the product into acc, started after them, runs on."""
     stage, _ = ring(block, work.cfg.KV_STAGES)
-    for part in gl.static_range(work.cfg.NUM_SLICES):
-        work.pipes.k.release(stage * work.cfg.NUM_SLICES + part)
+    first_slot = stage * work.cfg.NUM_PARTS
+    for part in gl.static_range(work.cfg.NUM_PARTS - 1):
+        scores, acc = warpgroup_mma_wait(work.cfg.NUM_PARTS - part, deps=[scores, acc])
+        work.pipes.k.release(first_slot + part)
+    scores = warpgroup_mma_wait(1, deps=[scores])
+    work.pipes.k.release(first_slot + work.cfg.NUM_PARTS - 1)
+    return scores, acc
 
 
 @gluon.jit
-def release_q(work):
-    """After the last scores. Without a buffer of its own the output will lie in slice 0, which is released after it."""
-    for part in gl.static_range(work.cfg.NUM_SLICES):
-        if work.cfg.OVERLAP_TILES or part > 0:
-            work.pipes.q.release(work.q_slot + part)
+def first_scores(work, block):
+    """The scores of the tile's last key block."""
+    scores = warpgroup_mma_wait(0, deps=[start_scores(work, block, True)])
+    stage, _ = ring(block, work.cfg.KV_STAGES)
+    for part in gl.static_range(work.cfg.NUM_PARTS):
+        work.pipes.k.release(stage * work.cfg.NUM_PARTS + part)
+    if work.cfg.MASK_LAST:
+        scores = mask_block(work, scores, 0)
+    return scores
 
 
 @gluon.jit
@@ -374,75 +460,14 @@ def release_v(work, block):
 
 
 @gluon.jit
-def by_quad(scores):
-    """Columns split as [8 columns, lane of the quad that shares a row, its two columns]."""
-    return scores.reshape([scores.shape[0], scores.shape[1] // 8, 4, 2])
-
-
-@gluon.jit
-def quad_sum(p):
-    """Row sums kept apart in the four lanes that share a row: no shuffles in the loop."""
-    return gl.sum(gl.sum(by_quad(p), 3), 1)
-
-
-@gluon.jit
-def mask_block(work, scores, step):
-    """Scores of keys that a row does not see become -inf; step 0 is the tile's last block."""
-    # what differs between lanes sits in last_key: columns are constants of the code and take no registers
-    quads = by_quad(scores)
-    layout: gl.constexpr = quads.type.layout
-    eights = 8 * gl.arange(0, quads.shape[1], gl.SliceLayout(0, gl.SliceLayout(2, gl.SliceLayout(3, layout))))
-    ones = gl.arange(0, 2, gl.SliceLayout(0, gl.SliceLayout(1, gl.SliceLayout(2, layout))))
-    columns = eights[None, :, None, None] + ones[None, None, None, :]
-    last_column = work.last_key - (work.num_blocks - 1 - step) * work.cfg.BLOCK_N
-    quads = gl.where(last_column[:, None, :, None] >= columns, quads, float("-inf"))
-    return gl.convert_layout(quads.reshape(scores.shape), work.cfg.SCORES)
-
-
-@gluon.jit
-def online_softmax(work, scores, row_max, row_sum):
-    """Fold in one block of scores (masked ones -inf). Returns p, the new state and the factor for what came before."""
-    new_max = gl.maximum(row_max, gl.max(scores, 1))
-    scaled_max = new_max * work.scale_log2
-    p = gl.exp2(scores * work.scale_log2 - scaled_max[:, None])
-    # subtract, then scale: row_max * scale - scaled_max would become one FMA and leave a huge rest at INITIAL_MAX
-    alpha = gl.exp2((row_max - new_max) * work.scale_log2)
-    block_sum = quad_sum(p)
-    row_sum = row_sum * gl.convert_layout(alpha, gl.SliceLayout(1, block_sum.type.layout))[:, None] + block_sum
-    return p, new_max, row_sum, alpha
-
-
-@gluon.jit
-def as_operand(work, p):
-    return gl.convert_layout(p.to(work.pipes.q.slots.dtype), work.cfg.P)
-
-
-@gluon.jit
-def scale_rows(work, acc, factor):
-    return acc * gl.convert_layout(factor, gl.SliceLayout(1, work.cfg.OUT))[:, None]
-
-
-@gluon.jit
-def last_keys(cfg, sizes, first_row):
-    """The last key that a row sees, for each of the four lanes that share it counted from the lane's first column."""
-    QUADS: gl.constexpr = quad_sum(gl.zeros([ROWS, cfg.BLOCK_N], gl.float32, cfg.SCORES)).type.layout
-    last = gl.full([ROWS], 0, gl.int32, gl.SliceLayout(1, QUADS)) + (sizes.seqlen_k - 1)
-    if cfg.CAUSAL:
-        rows = first_row + gl.arange(0, ROWS, gl.SliceLayout(1, QUADS))
-        last = gl.minimum(rows + sizes.diagonal, last)
-    return last[:, None] - 2 * gl.arange(0, 4, gl.SliceLayout(0, QUADS))[None, :]
-
-
-@gluon.jit
 def step_overlapping(work, step, scores, acc, row_max, row_sum, block, MASKED: gl.constexpr):
     """ORDER 0: the next block's scores beside this block's softmax, then this block's output."""
-    next_scores = start_scores(work, block)
+    next_scores = start_scores(work, block, False)
     p, row_max, row_sum, alpha = online_softmax(work, scores, row_max, row_sum)
     p = as_operand(work, p)
     acc = scale_rows(work, acc, alpha)
     next_acc = start_output(work, p, acc, block - 1)
-    scores = warpgroup_mma_wait(1, deps=[next_scores])
-    release_k(work, block)
+    scores, next_acc = finish_scores(work, next_scores, next_acc, block)
     if MASKED:
         scores = mask_block(work, scores, step)
     acc = warpgroup_mma_wait(0, deps=[next_acc])  # in flight over the loop's edge it would serialise every wgmma
@@ -452,7 +477,7 @@ def step_overlapping(work, step, scores, acc, row_max, row_sum, block, MASKED: g
 
 @gluon.jit
 def run_overlapping(work, first, last, scores, acc, row_max, row_sum, block, MASKED: gl.constexpr):
-    """Steps first to last of ORDER 0; unmasked ones by two, so that two sets of scores swap registers without moves."""
+    """Steps first to last of ORDER 0, unmasked ones by two: the two sets of scores swap registers without moves."""
     if MASKED:
         for step in range(first, last):
             scores, acc, row_max, row_sum, block = step_overlapping(
@@ -473,17 +498,15 @@ def run_overlapping(work, first, last, scores, acc, row_max, row_sum, block, MAS
 def run_back_to_back(work, first, last, p, acc, row_max, row_sum, block, turn_phase, MASKED: gl.constexpr,
                      WARPGROUP: gl.constexpr):
     """Steps first to last of ORDER 1: both products, then the softmax beside the products of the other consumers."""
-    PING_PONG: gl.constexpr = work.cfg.PING_PONG
     for step in range(first, last):
-        if PING_PONG:  # one consumer at a time gives work to the tensor cores
+        if work.cfg.PING_PONG:  # one consumer at a time gives work to the tensor cores
             mbarrier.wait(work.pipes.turn.index(WARPGROUP), turn_phase)
             turn_phase ^= 1
-        next_scores = start_scores(work, block)
+        next_scores = start_scores(work, block, False)
         next_acc = start_output(work, p, acc, block - 1)
-        if PING_PONG:
+        if work.cfg.PING_PONG:
             mbarrier.arrive(work.pipes.turn.index((WARPGROUP + 1) % work.cfg.NUM_CONSUMERS), count=1)
-        scores = warpgroup_mma_wait(1, deps=[next_scores])
-        release_k(work, block)
+        scores, next_acc = finish_scores(work, next_scores, next_acc, block)
         if MASKED:
             scores = mask_block(work, scores, step)
         next_p, row_max, row_sum, alpha = online_softmax(work, scores, row_max, row_sum)
@@ -497,46 +520,50 @@ def run_back_to_back(work, first, last, p, acc, row_max, row_sum, block, turn_ph
 
 @gluon.jit
 def take_work(cfg, pipes, sizes, scale_log2, first_row, num_tiles, WARPGROUP: gl.constexpr):
-    """This consumer's rows of the tile that starts at first_row, once its q has arrived."""
-    buffer, phase = ring(num_tiles, cfg.Q_BUFFERS)
-    q_slot = (buffer * cfg.NUM_CONSUMERS + WARPGROUP) * cfg.NUM_SLICES
-    for part in gl.static_range(cfg.NUM_SLICES):
-        pipes.q.wait(q_slot + part, phase)
+    """This consumer's rows of the tile that starts at first_row."""
+    buffer, q_phase = ring(num_tiles, cfg.Q_BUFFERS)
+    q_slot = (buffer * cfg.NUM_CONSUMERS + WARPGROUP) * cfg.NUM_PARTS
     num_blocks = count_blocks(cfg, sizes, first_row)
     last_key = last_keys(cfg, sizes, first_row + WARPGROUP * ROWS)
-    return Work(cfg, pipes, q_slot, sizes.batch >> 31, scale_log2, last_key, num_blocks)
+    return Work(cfg, pipes, scale_log2, q_slot, q_phase, last_key, num_blocks, sizes.batch >> 31)
+
+
+@gluon.jit
+def release_q(work, FIRST: gl.constexpr, LAST: gl.constexpr):
+    for part in gl.static_range(FIRST, LAST):
+        work.pipes.q.release(work.q_slot + part)
 
 
 @gluon.jit
 def store_tile(work, sizes, out_desc, lse, acc, row_max, row_sum, num_tiles, WARPGROUP: gl.constexpr):
     """Divide by the sum, then write out and lse. A row without a key has out = 0 and lse = -inf."""
     cfg = work.cfg
-    pipes = work.pipes
-    tile = read_tile(cfg, pipes.tiles, num_tiles)
+    tile = read_tile(cfg, work.pipes.tiles, num_tiles)
     first_row = tile.first_row + WARPGROUP * ROWS
     total = gl.convert_layout(gl.sum(row_sum, 1), gl.SliceLayout(1, cfg.SCORES))
     acc = scale_rows(work, acc, gl.where(total > 0, 1.0 / total, 0.0))
-    values = gl.where(total > 0, (row_max * work.scale_log2 + gl.log2(total)) * LN2, float("-inf"))
-    lse.store(tile, first_row, values, sizes.seqlen_q)
-    if cfg.OVERLAP_TILES:  # out has a buffer of its own: this tile's store overlaps the next tile
-        out = pipes.out.index(WARPGROUP)
+    log_sum = (row_max * work.scale_log2 + gl.log2(total)) * LN2
+    lse.store(gl.where(total > 0, log_sum, float("-inf")), tile, first_row, sizes.seqlen_q)
+    if cfg.OVERLAP_TILES:
+        out = work.pipes.out.index(WARPGROUP)
         tma.store_wait(0)
-    else:
-        out = pipes.out.index(work.q_slot)
-    out.reshape([ROWS, cfg.COLUMNS]).store(acc.to(out_desc.dtype))
+    else:  # in the last parts of q: the next tile's scores need them last
+        out = work.pipes.out.index(work.q_slot // cfg.PARTS_PER_SLICE + cfg.NUM_SLICES - 1)
+    out.reshape([ROWS, cfg.OUT_COLUMNS]).store(acc.to(out_desc.dtype))
     fence_async_shared()
-    tma.async_store(out_desc, [tile.batch, tile.head, first_row, tile.slice * cfg.COLUMNS], out)
+    tma.async_store(out_desc, [tile.batch, tile.head, first_row, tile.slice * cfg.OUT_COLUMNS], out)
     if not cfg.OVERLAP_TILES:
         tma.store_wait(0)
-        pipes.q.release(work.q_slot)
-    pipes.tiles.release(num_tiles & 1)
+        release_q(work, cfg.NUM_PARTS - cfg.PARTS_PER_SLICE, cfg.NUM_PARTS)
+    work.pipes.tiles.release(num_tiles & 1)
 
 
 @gluon.jit
 def consume(cfg, pipes, sizes, out_desc, lse, scale_log2, WARPGROUP: gl.constexpr):
-    """A consumer: one warpgroup, 64 rows of every tile."""
+    """A consumer: 64 rows of every tile that the producer publishes."""
+    EARLY_PARTS: gl.constexpr = cfg.NUM_PARTS if cfg.OVERLAP_TILES else cfg.NUM_PARTS - cfg.PARTS_PER_SLICE
     num_tiles = 0
-    block = 0  # key blocks used, over all tiles
+    block = 0  # key blocks so far, over all tiles
     turn_phase = 1 if WARPGROUP == 0 else 0  # consumer 0 has the first turn
     first_row = read_tile(cfg, pipes.tiles, num_tiles).first_row
     while first_row >= 0:
@@ -544,12 +571,9 @@ def consume(cfg, pipes, sizes, out_desc, lse, scale_log2, WARPGROUP: gl.constexp
         num_masked = count_masked(cfg, sizes, first_row + WARPGROUP * ROWS, work.num_blocks)
         row_max = gl.full([ROWS], INITIAL_MAX, gl.float32, gl.SliceLayout(1, cfg.SCORES))
         row_sum = quad_sum(gl.zeros([ROWS, cfg.BLOCK_N], gl.float32, cfg.SCORES))
-        acc = gl.zeros([ROWS, cfg.COLUMNS], gl.float32, cfg.OUT)
-        scores = warpgroup_mma_wait(0, deps=[start_scores(work, block)])
-        release_k(work, block)
+        acc = gl.zeros([ROWS, cfg.OUT_COLUMNS], gl.float32, cfg.OUT)
+        scores = first_scores(work, block)
         block += 1
-        if cfg.MASK_LAST:
-            scores = mask_block(work, scores, 0)
         if cfg.ORDER == 0:
             if cfg.CAUSAL:
                 scores, acc, row_max, row_sum, block = run_overlapping(
@@ -567,7 +591,7 @@ def consume(cfg, pipes, sizes, out_desc, lse, scale_log2, WARPGROUP: gl.constexp
                     work, 1, num_masked, p, acc, row_max, row_sum, block, turn_phase, True, WARPGROUP)
             p, acc, row_max, row_sum, block, turn_phase = run_back_to_back(
                 work, num_masked, work.num_blocks, p, acc, row_max, row_sum, block, turn_phase, False, WARPGROUP)
-        release_q(work)
+        release_q(work, 0, EARLY_PARTS)
         acc = warpgroup_mma_wait(0, deps=[start_output(work, p, acc, block - 1)])
         release_v(work, block - 1)
         store_tile(work, sizes, out_desc, lse, acc, row_max, row_sum, num_tiles, WARPGROUP)
@@ -588,21 +612,29 @@ def attn_fwd_hopper(
     BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, KV_STAGES: gl.constexpr,
     ORDER: gl.constexpr, PING_PONG: gl.constexpr, OVERLAP_TILES: gl.constexpr, EVEN: gl.constexpr,
 ):
-    """out = softmax(sm_scale * q @ k.T) @ v, and the rows' log-sum-exp.
+    """out = softmax(sm_scale * q @ k.T) @ v and the log-sum-exp of each row; a row without a key gives 0 and -inf.
 
-    q_desc out_desc   [batch, heads_q, seqlen_q, head_dim] bf16 or f16, TMA boxes of 64 rows, min(HEAD_DIM, 256) columns
-    k_desc v_desc     [batch, heads_k, seqlen_k, head_dim] of the same type, boxes of BLOCK_N rows
+    q_desc, out_desc  [batch, heads_q, seqlen_q, head_dim], bf16 or f16, boxes of 64 rows
+    k_desc, v_desc    [batch, heads_k, seqlen_k, head_dim], boxes of BLOCK_N rows; seqlen_q and seqlen_k are at least 1
+                      columns of a box: HEAD_DIM; at HEAD_DIM 512 those of q and k 128, of v and out 256
     lse_ptr           [batch, heads_q, seqlen_q] f32, natural log, last stride 1; or null
-    counter_ptr       two i32 that are zero before every launch
+    counter_ptr       i32, zero before every launch
     scale_log2        sm_scale * log2(e), positive
-    bottom_right      1: the causal diagonal ends at the last key, 0: it starts at the first
-    EVEN              seqlen_k is a multiple of BLOCK_N; only matters without a mask
-    Needs seqlen_q, seqlen_k >= 1. Compile with num_warps=4; launch at most one program a multiprocessor and a tile.
+    bottom_right      1: the causal diagonal ends at the last key; 0: it starts at the first (j <= i)
+    MASK              "none" or "causal"
+    BLOCK_M           rows of a tile: 64 for each consumer, of which there are two or three
+    KV_STAGES         key blocks in flight, a power of two
+    ORDER             0: step_overlapping, 1: run_back_to_back; PING_PONG: its consumers take turns
+    OVERLAP_TILES     q has two buffers and out its own, so that loads and stores of neighbouring tiles overlap
+    EVEN              seqlen_k is a multiple of BLOCK_N: no mask without MASK
+
+    Compile with num_warps=4; launch min(multiprocessors, tiles) programs, one tile for each BLOCK_M rows (and each 256
+    columns) of a head.
     """
     cfg = Config(HEAD_DIM, MASK, BLOCK_M, BLOCK_N, KV_STAGES, ORDER, PING_PONG, OVERLAP_TILES, EVEN)
     diagonal = gl.where(bottom_right != 0, seqlen_k - seqlen_q, 0)
     sizes = Sizes(batch, heads_q, heads_k, seqlen_q, seqlen_k, diagonal)
-    pipes = allocate_pipes(cfg, q_desc, k_desc, v_desc)
+    pipes = allocate_pipes(cfg, q_desc, k_desc, v_desc, out_desc)
     lse = Lse(lse_ptr, lse_stride_0, lse_stride_1)
     if cfg.NUM_CONSUMERS == 2:
         gl.warp_specialize([

@@ -82,7 +82,7 @@ std::string make_build_info() {
   Json json;
   json.open('{').key("version").value(aot_version()).key("schema_version").value(kSchemaVersion);
   json.key("tuning_version").value(kTuningVersion).key("revision").value(AOTATTN_REVISION);
-  json.key("compiler").value("GCC-compatible " __VERSION__).key("operators").open('[');
+  json.key("compiler").value(AOTATTN_COMPILER).key("operators").open('[');
   for (const Operator* op : operators())
     json.value(op->name);
   return json.close(']').close('}').text();

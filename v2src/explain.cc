@@ -128,6 +128,9 @@ Status explain(const Operator& op, const void* params, const std::string& arch,
     return fail(read.code(), "%s", read.message().c_str());
   AOT_TRY(runtime.find_catalog(arch, &catalog));
   const int64_t units = compute_units > 0 ? compute_units : catalog->compute_units();
+  if (units < 1)
+    return fail(AOT_BAD_STORE, "the store for %s does not say its compute_units; name them",
+                arch.c_str());
   request.slots[op.compute_units_slot] = static_cast<Slot>(units);
 
   std::vector<Candidate> candidates;

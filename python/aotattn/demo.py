@@ -5,6 +5,7 @@ Needs no GPU, no compiler and no driver; with a GPU it also needs torch.
 
 import sqlite3
 import statistics
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,4 +162,7 @@ def _errors(
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UserError as error:
+        sys.exit(f"aotattn: {error}")

@@ -4,6 +4,7 @@ import ctypes
 import dataclasses
 import shutil
 import sqlite3
+import subprocess
 from collections.abc import Callable, Sequence
 from ctypes import byref
 from pathlib import Path
@@ -117,6 +118,15 @@ class Lab:
         entry = launch or self.library.aot_attn_fwd
         status = entry(params and byref(params), where and byref(where))
         return runtime.status_name(status), self.library.aot_last_error().decode()
+
+
+def output(*command: str | Path) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def is_sanitized(library: Path) -> bool:
+    needed = output("readelf", "-d", library)
+    return "libasan" in needed or "libtsan" in needed
 
 
 def features(

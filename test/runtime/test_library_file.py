@@ -1,22 +1,13 @@
-"""The file itself: what it exports, what it needs, how large it is, and that no hot path allocates."""
+"""The file itself: what it exports, what it needs, how large it is."""
 
 import re
-import subprocess
 from pathlib import Path
 
 from aotattn import runtime
-from lab import BUILD
+from lab import BUILD, is_sanitized, output
 
 LIBRARY = BUILD / "lib" / runtime.LIBRARY
 HEADER = Path(__file__).parents[2] / "include" / "aotattn" / "aotattn.h"
-
-
-def output(*command: str | Path) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
-def sanitized() -> bool:
-    return "libasan" in output("readelf", "-d", LIBRARY) or "libtsan" in output("readelf", "-d", LIBRARY)
 
 
 def test_it_exports_what_the_header_declares_and_nothing_else() -> None:
@@ -29,8 +20,8 @@ def test_it_exports_what_the_header_declares_and_nothing_else() -> None:
 def test_it_needs_only_the_c_and_cxx_libraries() -> None:
     needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-d", LIBRARY)))
     allowed = {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libc.so.6", "ld-linux-x86-64.so.2"}
-    assert sanitized() or needed <= allowed
+    assert is_sanitized(LIBRARY) or needed <= allowed
 
 
 def test_it_is_small() -> None:
-    assert sanitized() or LIBRARY.stat().st_size <= 3 << 20
+    assert is_sanitized(LIBRARY) or LIBRARY.stat().st_size <= 3 << 20

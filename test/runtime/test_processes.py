@@ -1,14 +1,19 @@
 """Many threads, a fork, and what a call costs the host."""
 
+import ctypes
 import os
+import subprocess
+import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from aotattn import runtime
-from lab import Lab, Problem, features, kernel, plan, requirement, tuned
+from lab import BUILD, Lab, Problem, features, is_sanitized, kernel, plan, requirement, tuned
 
 THREADS = 64
 
@@ -133,8 +138,23 @@ def test_a_fork_while_another_thread_loads_does_not_hang_the_child(lab: Lab) -> 
     assert lab.launched() == ["c"]
 
 
-def test_a_call_costs_the_host_little(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
-    """The budget is 1 us on a quiet machine; the bound here is loose. The fake launch does nothing."""
+def test_a_launch_of_what_is_loaded_does_not_wait_for_a_load(lab: Lab) -> None:
+    lab.store(plan("c"))
+    lab.launch(Problem().parameters())
+    lab.driver.fake_hold(1)
+    loader = threading.Thread(target=lab.launch, args=(Problem().parameters(), "cuda", 1))
+    loader.start()
+    while not lab.driver.fake_held():
+        time.sleep(0.001)
+    lab.launch(Problem().parameters())  # would hang
+    assert lab.launched() == ["c", "c"]
+    lab.driver.fake_hold(0)
+    loader.join()
+    assert len(lab.records()) == 3
+
+
+def realistic(lab: Lab) -> tuple[Any, Any]:
+    """A store and tuning rows as large as real ones; a call that has been made once."""
     aligned = requirement(
         " and ".join(
             f"{t}.ptr % 16 == 0 and {t}.stride.0 % 8 == 0 and {t}.stride.1 % 8 == 0 and {t}.stride.2 % 8 == 0"
@@ -155,7 +175,39 @@ def test_a_call_costs_the_host_little(lab: Lab, capsys: pytest.CaptureFixture[st
     params, call = Problem().parameters(), runtime.call("cuda", 0)
     runtime.launch("attn_fwd", params, call)
     lab.driver.fake_record_launches(0)
+    return params, call
+
+
+def test_a_call_costs_the_host_little(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    """The budget is 1 us on a quiet machine; the bound here is loose. The fake launch does nothing."""
+    params, call = realistic(lab)
     taken = lab.driver.fake_time(lab.library.aot_attn_fwd, runtime.byref(params), runtime.byref(call), 101)
     with capsys.disabled():
         print(f"\nhost cost of a call, driver launch excluded: {taken:.0f} ns")
     assert 0 < taken < 5000
+
+
+def count_in_this_process(directory: str) -> int:
+    """Allocations of 1000 calls of what is loaded; for a process that has count_allocations preloaded."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        lab = Lab(Path(directory), monkeypatch)
+        params, call = realistic(lab)
+        count = ctypes.CDLL(None).num_allocations
+        before = count()
+        lab.driver.fake_time(lab.library.aot_attn_fwd, runtime.byref(params), runtime.byref(call), 1)
+        allocations = int(count() - before)
+        lab.close()
+        return allocations
+
+
+def test_a_call_of_what_is_loaded_allocates_nothing(tmp_path: Path) -> None:
+    if is_sanitized(BUILD / "lib" / runtime.LIBRARY):
+        pytest.skip("the sanitizer has an allocator of its own")
+    code = f"import test_processes; print(test_processes.count_in_this_process({str(tmp_path)!r}))"
+    python_path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    environment = os.environ | {
+        "LD_PRELOAD": str(BUILD / "test" / "libcount_allocations.so"),
+        "PYTHONPATH": python_path,
+    }
+    done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
+    assert int(done.stdout) < 100  # Python's own; 1000 calls were made

@@ -95,9 +95,5 @@ std::string_view Rows::blob(int column) const {
 }
 
 int64_t Rows::integer(int column) const { return sqlite3_column_int64(statement_.get(), column); }
-double Rows::real(int column) const { return sqlite3_column_double(statement_.get(), column); }
-bool Rows::null(int column) const {
-  return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
-}
 
 } // namespace aot

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
-#include <string>
 #include <string_view>
 
 struct sqlite3;
@@ -56,8 +55,6 @@ public:
   std::string text(int column) const;
   std::string_view blob(int column) const; // valid until `next`
   int64_t integer(int column) const;
-  double real(int column) const;
-  bool null(int column) const;
 
 private:
   friend class Database;

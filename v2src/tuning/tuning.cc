@@ -132,12 +132,12 @@ TuningTable::Place TuningTable::place_of(const TuningSizes& sizes) {
 }
 
 // Beyond the rows' bins every row is further by the same: the bin at the edge serves.
-size_t TuningTable::cell_of(const Place& place, Place* clamped) const {
+size_t TuningTable::cell_of(const Place& place, Place* middle) const {
   size_t cell = 0;
   for (size_t axis = 0; axis < kTuningAxes; ++axis) {
     const int32_t bin = std::clamp(place.bins[axis] - low_[axis], 0, count_[axis] - 1);
     cell = cell * static_cast<size_t>(count_[axis]) + static_cast<size_t>(bin);
-    clamped->octaves[axis] = 0.5f * static_cast<float>(low_[axis] + bin); // the bin's middle
+    middle->octaves[axis] = 0.5f * static_cast<float>(low_[axis] + bin);
   }
   return cell;
 }

@@ -56,7 +56,8 @@ private:
   };
   using Few = std::array<uint16_t, 4>; // indices of rows + 1, nearest first; 0 after the last
   static Place place_of(const TuningSizes& sizes);
-  size_t cell_of(const Place& place, Place* clamped) const;
+  // The cell of the place's bins, and the middle of these bins.
+  size_t cell_of(const Place& place, Place* middle) const;
   Few nearest_to(const Place& place) const;
 
   std::vector<TuningRow> rows_;
