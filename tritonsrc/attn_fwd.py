@@ -1,34 +1,50 @@
 """Flash-attention forward in plain `tl`: every arch, every dtype, every mask, any head_dim up to the bucket.
 
-Online softmax over blocks of keys, after arXiv:2205.14135 and arXiv:2307.08691: scores never leave the chip, the division by
-the row sum comes last.  A program owns BLOCK_M rows of one head and walks the keys they see, BLOCK_N at a time.
+Online softmax over blocks of keys, after arXiv:2205.14135 and arXiv:2307.08691: scores never leave the chip, the
+division by the row sum comes last.  A program owns BLOCK_M rows of one head and walks the keys they see, BLOCK_N at a
+time.
 
-A head_dim that is no power of two is held in power-of-two pieces (96 = 64 + 32), so no work is spent on padding.  A "tile"
-below is a tuple of such pieces, widest first, side by side: [rows, 64] and [rows, 32].
+A "tile" is a tuple of tensors side by side, [rows, 64] and [rows, 32] for a head_dim of 96: widths in Triton are powers
+of two, and in pieces no work is spent on padding.  The widths are one constexpr tuple, q_pieces or v_pieces.
 """
 import triton
 import triton.language as tl
 
-HEAD_GROUP = tl.constexpr(8)  # heads that advance together; AMD deals programs to 8 XCDs in turn: a head stays in one's L2
+HEAD_GROUP = tl.constexpr(8)  # heads that advance together; AMD deals programs to 8 XCDs in turn: one head, one L2
 LEFT_EDGE, FULL, RIGHT_EDGE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)  # the parts of a range of key blocks
 LN_2 = tl.constexpr(0.6931471805599453)
 
 
 @triton.constexpr_function
-def largest_piece(width):
-    """The widest power of two that is at most `width`."""
-    return 1 << (width.bit_length() - 1)
+def split_width(width, dtype):
+    """Powers of two that add up to `width`, widest first.
+
+    A piece of f32 is at most 64 wide: without a matrix instruction for f32 (sm_90, gfx1201) a product holds whole rows
+    of its operands in registers.
+    """
+    widest = 64 if dtype.primitive_bitwidth == 32 else width
+    pieces = []
+    while width > 0:
+        pieces.append(min(widest, 1 << width.bit_length() - 1))
+        width -= pieces[-1]
+    return tuple(pieces)
+
+
+@triton.constexpr_function
+def piece_start(pieces, index):
+    """The first column of a piece."""
+    return sum(pieces[:index])
 
 
 @triton.jit
-def tile_of_program(heads_q, seqlen_q, BLOCK_M: tl.constexpr):
-    """Which tile of out this program computes: batch, head_q, m_block.
+def tile_of_program(batch, heads_q, seqlen_q, BLOCK_M: tl.constexpr):
+    """Which rows this program computes: sequence, head_q, m_block.
 
-    HEAD_GROUP heads advance together through all of their row blocks before the next group starts: their k and v stay in L2.
-    Row blocks run from the end, under a causal mask the long ones first, so that short ones fill the gaps at the end.
+    HEAD_GROUP heads advance together through all of their row blocks before the next group starts: their k and v stay
+    in L2.  Row blocks run from the end, under a causal mask the long ones first: short ones fill the gaps at the end.
     """
     num_m_blocks = tl.cdiv(seqlen_q, BLOCK_M)
-    num_heads = tl.num_programs(0) // num_m_blocks  # of all batches
+    num_heads = batch * heads_q  # tl.num_programs would need hidden arguments on AMD
     group = tl.program_id(0) // (HEAD_GROUP * num_m_blocks)
     index = tl.program_id(0) % (HEAD_GROUP * num_m_blocks)
     group_heads = tl.minimum(num_heads - group * HEAD_GROUP, HEAD_GROUP)
@@ -37,11 +53,17 @@ def tile_of_program(heads_q, seqlen_q, BLOCK_M: tl.constexpr):
 
 
 @triton.jit
+def head_offset(sequence, head, stride_0, stride_1):
+    """Elements from a tensor's start to that of one head; 64-bit, as is every offset from here on."""
+    return sequence.to(tl.int64) * stride_0 + head.to(tl.int64) * stride_1
+
+
+@triton.jit
 def key_block_bounds(first_row, seqlen_q, seqlen_k, shift, window_left, window_right,
                      MASK: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """Bounds (b0 <= b1 <= b2 <= b3, in blocks) of the left edge, the full blocks and the right edge of rows first_row on.
+    """Bounds b0 <= b1 <= b2 <= b3, in key blocks, of left edge, full blocks and right edge, for one block of rows.
 
-    Every row sees all keys of the full blocks b1 .. b2; no row sees a key outside b0 .. b3.  Row i is level with key
+    Each row sees all keys of the full blocks b1 .. b2, no row sees a key outside b0 .. b3.  Row i is level with key
     i + shift.
     """
     last_row = tl.minimum(first_row + BLOCK_M, seqlen_q) - 1
@@ -71,13 +93,14 @@ def visible(rows, keys, seqlen_k, shift, window_left, window_right, MASK: tl.con
 
 
 @triton.jit
-def locate_piece(base, first_row, row_stride, num_rows, num_cols, ROWS: tl.constexpr, START: tl.constexpr,
-                 PIECE: tl.constexpr, CHECK_ROWS: tl.constexpr, CHECK_COLS: tl.constexpr):
-    """Pointers [ROWS, PIECE] to rows first_row on and columns START on, and which of them are inside the matrix."""
-    rows, cols = tl.arange(0, ROWS), START + tl.arange(0, PIECE)
-    # row_stride is 64-bit and with it every product; the block's own is one scalar
-    pointers = base + first_row * row_stride + (rows[:, None] * row_stride + cols[None, :])
-    inside = tl.full([ROWS, PIECE], True, tl.int1)  # folded away where nothing is checked
+def locate_piece(index: tl.constexpr, base, first_row, row_stride, num_rows, num_cols,
+                 ROWS: tl.constexpr, PIECES: tl.constexpr, CHECK_ROWS: tl.constexpr, CHECK_COLS: tl.constexpr):
+    """Pointers to a piece of the tile at first_row, and which of them are inside the matrix [num_rows, num_cols]."""
+    rows = tl.arange(0, ROWS)
+    cols = piece_start(PIECES, index) + tl.arange(0, PIECES[index])
+    stride = tl.cast(row_stride, tl.int64)  # a single block of rows can pass 2^31 elements
+    pointers = base + first_row * stride + (rows[:, None] * stride + cols[None, :])
+    inside = tl.full([ROWS, PIECES[index]], True, tl.int1)  # folded away where nothing is checked
     if CHECK_ROWS:
         inside = inside & (rows < num_rows - first_row)[:, None]
     if CHECK_COLS:
@@ -86,63 +109,56 @@ def locate_piece(base, first_row, row_stride, num_rows, num_cols, ROWS: tl.const
 
 
 @triton.jit
-def load_tile(base, first_row, row_stride, num_rows, num_cols, ROWS: tl.constexpr, START: tl.constexpr,
-              WIDTH: tl.constexpr, CHECK_ROWS: tl.constexpr, CHECK_COLS: tl.constexpr):
-    """Tile of rows first_row .. + ROWS and columns START .. + WIDTH; 0 outside the matrix [num_rows, num_cols]."""
-    PIECE: tl.constexpr = largest_piece(WIDTH)
-    pointers, inside = locate_piece(base, first_row, row_stride, num_rows, num_cols, ROWS, START, PIECE,
-                                    CHECK_ROWS, CHECK_COLS)
-    piece = tl.load(pointers, mask=inside, other=0.0)
-    if PIECE == WIDTH:
-        return (piece,)
-    else:
-        return (piece,) + load_tile(base, first_row, row_stride, num_rows, num_cols, ROWS, START + PIECE, WIDTH - PIECE,
-                                    CHECK_ROWS, CHECK_COLS)
+def load_tile(base, first_row, row_stride, num_rows, num_cols,
+              ROWS: tl.constexpr, PIECES: tl.constexpr, CHECK_ROWS: tl.constexpr, CHECK_COLS: tl.constexpr):
+    """The tile of rows first_row .. first_row + ROWS; 0 outside the matrix [num_rows, num_cols]."""
+    tile = ()
+    for i in tl.static_range(len(PIECES)):
+        pointers, inside = locate_piece(i, base, first_row, row_stride, num_rows, num_cols,
+                                        ROWS, PIECES, CHECK_ROWS, CHECK_COLS)
+        tile += (tl.load(pointers, mask=inside, other=0.0),)
+    return tile
 
 
 @triton.jit
 def load_signed_tile(base, first_row, row_stride, num_rows, num_cols, negate,
-                     ROWS: tl.constexpr, START: tl.constexpr, WIDTH: tl.constexpr, CHECK_COLS: tl.constexpr):
-    """A tile like load_tile's, negated if `negate`.
+                     ROWS: tl.constexpr, PIECES: tl.constexpr, CHECK_COLS: tl.constexpr):
+    """The tile of load_tile, negated if `negate`.
 
-    The last thing is a load: sm_90 multiplies from shared memory only what was loaded as it is, the rest from registers.
+    Of the two loads one reads nothing.  The tile ends in a load because sm_90 takes from shared memory only operands
+    that were loaded as they are; others stay in registers (36 more at head_dim 128).
     """
-    PIECE: tl.constexpr = largest_piece(WIDTH)
-    pointers, inside = locate_piece(base, first_row, row_stride, num_rows, num_cols, ROWS, START, PIECE, True, CHECK_COLS)
-    negated = -tl.load(pointers, mask=inside & negate, other=0.0)
-    piece = tl.load(pointers, mask=inside & (negate == 0), other=negated)
-    if PIECE == WIDTH:
-        return (piece,)
-    else:
-        return (piece,) + load_signed_tile(base, first_row, row_stride, num_rows, num_cols, negate,
-                                           ROWS, START + PIECE, WIDTH - PIECE, CHECK_COLS)
+    tile = ()
+    for i in tl.static_range(len(PIECES)):
+        pointers, inside = locate_piece(i, base, first_row, row_stride, num_rows, num_cols,
+                                        ROWS, PIECES, True, CHECK_COLS)
+        negated = -tl.load(pointers, mask=inside & negate, other=0.0)
+        tile += (tl.load(pointers, mask=inside & (negate == 0), other=negated),)
+    return tile
 
 
 @triton.jit
-def store_tile(tile, base, first_row, row_stride, num_rows, num_cols, ROWS: tl.constexpr, START: tl.constexpr,
-               WIDTH: tl.constexpr, CHECK_COLS: tl.constexpr):
-    """Store a tile at rows first_row .. + ROWS and columns START .. + WIDTH, nothing outside [num_rows, num_cols]."""
-    PIECE: tl.constexpr = largest_piece(WIDTH)
-    pointers, inside = locate_piece(base, first_row, row_stride, num_rows, num_cols, ROWS, START, PIECE, True, CHECK_COLS)
-    tl.store(pointers, tile[0].to(base.dtype.element_ty), mask=inside)
-    if PIECE < WIDTH:
-        store_tile(tile[1:], base, first_row, row_stride, num_rows, num_cols, ROWS, START + PIECE, WIDTH - PIECE, CHECK_COLS)
+def store_tile(tile, base, first_row, row_stride, num_rows, num_cols,
+               ROWS: tl.constexpr, PIECES: tl.constexpr, CHECK_COLS: tl.constexpr):
+    """Store a tile at first_row, nothing outside the matrix [num_rows, num_cols]."""
+    for i in tl.static_range(len(PIECES)):
+        pointers, inside = locate_piece(i, base, first_row, row_stride, num_rows, num_cols,
+                                        ROWS, PIECES, True, CHECK_COLS)
+        tl.store(pointers, tile[i].to(base.dtype.element_ty), mask=inside)
 
 
 @triton.jit
-def zero_tile(ROWS: tl.constexpr, WIDTH: tl.constexpr):
-    """Tile [ROWS, WIDTH] of f32 zeros."""
-    PIECE: tl.constexpr = largest_piece(WIDTH)
-    piece = tl.zeros([ROWS, PIECE], tl.float32)
-    if PIECE == WIDTH:
-        return (piece,)
-    else:
-        return (piece,) + zero_tile(ROWS, WIDTH - PIECE)
+def zero_tile(ROWS: tl.constexpr, PIECES: tl.constexpr):
+    """A tile of f32 zeros."""
+    tile = ()
+    for i in tl.static_range(len(PIECES)):
+        tile += (tl.zeros([ROWS, PIECES[i]], tl.float32),)
+    return tile
 
 
 @triton.jit
 def multiply_qk(q, k):
-    """q @ k.T of two tiles, f32."""
+    """q @ k.T of two tiles: f32 [rows, keys]."""
     scores = tl.dot(q[0], k[0].T, input_precision="ieee")
     for i in tl.static_range(1, len(q)):
         scores = tl.dot(q[i], k[i].T, scores, input_precision="ieee")
@@ -151,19 +167,19 @@ def multiply_qk(q, k):
 
 @triton.jit
 def add_pv(acc, p, v):
-    """acc + p @ v, tiles acc and v."""
-    piece = tl.dot(p.to(v[0].dtype), v[0], acc[0], input_precision="ieee")
-    if len(v) == 1:
-        return (piece,)
-    else:
-        return (piece,) + add_pv(acc[1:], p, v[1:])
+    """acc + p @ v, where acc and v are tiles."""
+    tile = ()
+    for i in tl.static_range(len(v)):
+        tile += (tl.dot(p.to(v[i].dtype), v[i], acc[i], input_precision="ieee"),)
+    return tile
 
 
 @triton.jit
 def online_softmax(scores, scale, row_max, row_sum, acc):
-    """Fold one block of scores (before the scale, masked ones -inf) into the running state.  Returns p and the new state.
+    """Fold one block of unscaled scores, masked ones -inf, into the running state.  Returns p and the new state.
 
-    scale > 0 applies in base 2.  row_max is kept scaled, so that p and the rescaling round it alike.
+    p = 2 ** (scores * scale - row_max), scale > 0.  row_max is kept scaled: p and the rescaling then see the same
+    rounding of it, and scale and subtraction are one instruction a score.
     """
     new_max = tl.maximum(row_max, tl.max(scores, 1) * scale)
     safe_max = tl.where(new_max == float("-inf"), 0.0, new_max)  # a row that has seen no key yet
@@ -180,7 +196,7 @@ def attn_fwd(
     v_stride_0, v_stride_1, v_stride_2,
     out_stride_0, out_stride_1, out_stride_2,
     lse_stride_0, lse_stride_1,
-    heads_q, heads_k, seqlen_q, seqlen_k, head_dim, head_dim_v,
+    batch, heads_q, heads_k, seqlen_q, seqlen_k, head_dim, head_dim_v,
     scale_log2,
     window_left, window_right,
     bottom_right,
@@ -192,22 +208,24 @@ def attn_fwd(
     """out = softmax(sm_scale * q @ k.T) @ v over the visible keys, and lse, for BLOCK_M rows of one head.
 
     q    [batch, heads_q, seqlen_q, head_dim]    f16, bf16 or f32; heads_q % heads_k == 0
-    k    [batch, heads_k, seqlen_k, head_dim]    same dtype
-    v    [batch, heads_k, seqlen_k, head_dim_v]  same dtype
-    out  [batch, heads_q, seqlen_q, head_dim_v]  same dtype; 0 for a row that sees no key
-    lse  [batch, heads_q, seqlen_q]              f32, natural log, -inf for a row that sees no key; may be null: not stored
-    Strides are i64 in elements, the last one is 1; sizes are i32.  scale_log2 = sm_scale * log2(e), of any sign.
-    MASK "none"; "causal": key j is visible to row i iff j <= i + d; "window": iff i + d - window_left <= j <= i + d +
-    window_right, both bounds 0 .. seqlen_q + seqlen_k; d = seqlen_k - seqlen_q if bottom_right else 0.
-    HEAD_DIM and HEAD_DIM_V are the buckets; PADDED_HEAD: head_dim or head_dim_v may be less.
+    k    [batch, heads_k, seqlen_k, head_dim]    the same dtype, as are v and out
+    v    [batch, heads_k, seqlen_k, head_dim_v]
+    out  [batch, heads_q, seqlen_q, head_dim_v]  0 for a row that sees no key
+    lse  [batch, heads_q, seqlen_q]              f32, natural log, -inf for a row that sees no key; null: not stored
+    Strides are i64, in elements, may be 0; the last one is 1.  scale_log2 = sm_scale * log2(e), of any sign.
+    MASK "none"; "causal": row i sees key j iff j <= i + d; "window": iff i + d - window_left <= j <= i + d +
+    window_right, both 0 .. seqlen_q + seqlen_k; d = seqlen_k - seqlen_q if bottom_right else 0.
+    HEAD_DIM, HEAD_DIM_V: the buckets; PADDED_HEAD: head_dim or head_dim_v may be less.
     Launch: cdiv(seqlen_q, BLOCK_M) * heads_q * batch programs in x.
     """
-    batch, head_q, m_block = tile_of_program(heads_q, seqlen_q, BLOCK_M)
+    q_pieces: tl.constexpr = split_width(HEAD_DIM, q_ptr.dtype.element_ty)
+    v_pieces: tl.constexpr = split_width(HEAD_DIM_V, q_ptr.dtype.element_ty)
+    sequence, head_q, m_block = tile_of_program(batch, heads_q, seqlen_q, BLOCK_M)
     head_k = head_q // (heads_q // heads_k)
-    q_base = q_ptr + batch * q_stride_0 + head_q * q_stride_1
-    k_base = k_ptr + batch * k_stride_0 + head_k * k_stride_1
-    v_base = v_ptr + batch * v_stride_0 + head_k * v_stride_1
-    out_base = out_ptr + batch * out_stride_0 + head_q * out_stride_1
+    q_base = q_ptr + head_offset(sequence, head_q, q_stride_0, q_stride_1)
+    k_base = k_ptr + head_offset(sequence, head_k, k_stride_0, k_stride_1)
+    v_base = v_ptr + head_offset(sequence, head_k, v_stride_0, v_stride_1)
+    out_base = out_ptr + head_offset(sequence, head_q, out_stride_0, out_stride_1)
 
     first_row = m_block * BLOCK_M
     rows = first_row + tl.arange(0, BLOCK_M)
@@ -217,28 +235,30 @@ def attn_fwd(
     bounds = key_block_bounds(first_row, seqlen_q, seqlen_k, shift, window_left, window_right, MASK, BLOCK_M, BLOCK_N)
 
     # the sign of the scale goes into q: the largest score then has the largest probability
-    q = load_signed_tile(q_base, first_row, q_stride_2, seqlen_q, head_dim, scale_log2 < 0, BLOCK_M, 0, HEAD_DIM, PADDED_HEAD)
+    q = load_signed_tile(q_base, first_row, q_stride_2, seqlen_q, head_dim, scale_log2 < 0,
+                         BLOCK_M, q_pieces, PADDED_HEAD)
     scale = tl.maximum(tl.abs(scale_log2), 1e-30)  # never 0: -inf * scale must stay -inf
-
     row_max = tl.full([BLOCK_M], float("-inf"), tl.float32)
     row_sum = tl.zeros([BLOCK_M], tl.float32)
-    acc = zero_tile(BLOCK_M, HEAD_DIM_V)
-    for PART in tl.static_range(LEFT_EDGE if MASK == "window" else FULL, RIGHT_EDGE + 1):
-        for n_block in range(bounds[PART], bounds[PART + 1]):
+    acc = zero_tile(BLOCK_M, v_pieces)
+    for part in tl.static_range(LEFT_EDGE if MASK == "window" else FULL, RIGHT_EDGE + 1):
+        for n_block in range(bounds[part], bounds[part + 1]):
             first_key = n_block * BLOCK_N
-            k = load_tile(k_base, first_key, k_stride_2, seqlen_k, head_dim, BLOCK_N, 0, HEAD_DIM, PART != FULL, PADDED_HEAD)
+            k = load_tile(k_base, first_key, k_stride_2, seqlen_k, head_dim,
+                          BLOCK_N, q_pieces, part != FULL, PADDED_HEAD)
             scores = multiply_qk(q, k)
-            if PART != FULL:
+            if part != FULL:
                 keys = first_key + tl.arange(0, BLOCK_N)
                 seen = visible(rows, keys, seqlen_k, shift, window_left, window_right, MASK)
                 scores = tl.where(seen, scores, float("-inf"))
             p, row_max, row_sum, acc = online_softmax(scores, scale, row_max, row_sum, acc)
-            v = load_tile(v_base, first_key, v_stride_2, seqlen_k, head_dim_v, BLOCK_N, 0, HEAD_DIM_V, PART != FULL, PADDED_HEAD)
+            v = load_tile(v_base, first_key, v_stride_2, seqlen_k, head_dim_v,
+                          BLOCK_N, v_pieces, part != FULL, PADDED_HEAD)
             acc = add_pv(acc, p, v)
 
     inverse = 1 / tl.where(row_sum == 0, 1.0, row_sum)
     out = [piece * inverse[:, None] for piece in acc]
-    store_tile(out, out_base, first_row, out_stride_2, seqlen_q, head_dim_v, BLOCK_M, 0, HEAD_DIM_V, PADDED_HEAD)
+    store_tile(out, out_base, first_row, out_stride_2, seqlen_q, head_dim_v, BLOCK_M, v_pieces, PADDED_HEAD)
     if lse_ptr.to(tl.int64) != 0:
         lse = (row_max + tl.log2(row_sum)) * LN_2
-        tl.store(lse_ptr + batch * lse_stride_0 + head_q * lse_stride_1 + rows, lse, mask=rows < seqlen_q)
+        tl.store(lse_ptr + head_offset(sequence, head_q, lse_stride_0, lse_stride_1) + rows, lse, mask=rows < seqlen_q)

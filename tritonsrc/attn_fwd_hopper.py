@@ -45,6 +45,7 @@ class Config:
     NUM_PARTS: gl.constexpr
     PARTS_PER_SLICE: gl.constexpr
     HEADS_TIMES_KEYS: gl.constexpr
+    HIDE_SLOTS: gl.constexpr
     SCORES: gl.constexpr
     OUT: gl.constexpr
     P: gl.constexpr
@@ -70,6 +71,7 @@ class Config:
         self.NUM_PARTS = gl.constexpr(HEAD_DIM // part_columns)
         self.PARTS_PER_SLICE = gl.constexpr(out_columns // part_columns)
         self.HEADS_TIMES_KEYS = gl.constexpr(SHARED_KV_BYTES.value // (2 * 2 * HEAD_DIM))
+        self.HIDE_SLOTS = gl.constexpr(HEAD_DIM >= 256 or BLOCK_M == 192)
         self.SCORES = gl.constexpr(gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16]))
         self.OUT = gl.constexpr(out)
         self.P = gl.constexpr(gl.DotOperandLayout(0, out, 2))
@@ -249,11 +251,11 @@ def read_tile(cfg, tiles, use):
 
 
 @gluon.jit
-def count_blocks(cfg, sizes, first_row):
-    """Key blocks that some row of the tile sees, at least one."""
+def count_blocks(cfg, sizes, end_row):
+    """Key blocks that some row before end_row sees, at least one."""
     end = sizes.seqlen_k
     if cfg.CAUSAL:
-        end = gl.maximum(gl.minimum(first_row + cfg.BLOCK_M + sizes.diagonal, end), 1)
+        end = gl.maximum(gl.minimum(end_row + sizes.diagonal, end), 1)
     return (end + cfg.BLOCK_N - 1) // cfg.BLOCK_N
 
 
@@ -306,7 +308,7 @@ def produce(cfg, pipes, sizes, q_desc, k_desc, v_desc, counter_ptr):
         next_number = gl.atomic_add(counter_ptr, 1, sem="relaxed") + gl.num_programs(0)
         head = tile.head // heads_per_kv
         column = tile.slice * cfg.OUT_COLUMNS
-        first_key = (count_blocks(cfg, sizes, tile.first_row) - 1) * cfg.BLOCK_N
+        first_key = (count_blocks(cfg, sizes, tile.first_row + cfg.BLOCK_M) - 1) * cfg.BLOCK_N
         load_k(cfg, pipes.k, k_desc, tile.batch, head, first_key, block)
         load_q(cfg, pipes.q, q_desc, tile, num_tiles)
         while first_key > 0:
@@ -402,12 +404,12 @@ def scale_rows(work, acc, factor):
 @gluon.jit
 def start_scores(work, block, FIRST: gl.constexpr):
     """Start q @ k.T of the block-th key block. FIRST: q may not have arrived yet."""
+    # With slots that it knows, the compiler keeps all operand addresses in registers over the loop: 568 bytes of
+    # spill at HEAD_DIM 512. HIDE_SLOTS where registers are short; elsewhere it only adds instructions.
     cfg = work.cfg
     stage, phase = ring(block, cfg.KV_STAGES)
     hidden_zero = 0
-    if cfg.OUT_COLUMNS == 256:
-        # not for the compiler, which would keep the addresses of all operands in registers over the loop (568 bytes of
-        # spill at HEAD_DIM 512, 32 at 256)
+    if cfg.HIDE_SLOTS:
         hidden_zero = block & work.zero
     scores = gl.zeros([ROWS, cfg.BLOCK_N], gl.float32, cfg.SCORES)
     for part in gl.static_range(cfg.NUM_PARTS):
@@ -460,6 +462,18 @@ def release_v(work, block):
 
 
 @gluon.jit
+def take_turn(work, turn_phase, WARPGROUP: gl.constexpr):
+    """PING_PONG: one consumer at a time gives the tensor cores its two products, as many times a tile as the others."""
+    mbarrier.wait(work.pipes.turn.index(WARPGROUP), turn_phase)
+    return turn_phase ^ 1
+
+
+@gluon.jit
+def pass_turn(work, WARPGROUP: gl.constexpr):
+    mbarrier.arrive(work.pipes.turn.index((WARPGROUP + 1) % work.cfg.NUM_CONSUMERS), count=1)
+
+
+@gluon.jit
 def step_overlapping(work, step, scores, acc, row_max, row_sum, block, MASKED: gl.constexpr):
     """ORDER 0: the next block's scores beside this block's softmax, then this block's output."""
     next_scores = start_scores(work, block, False)
@@ -499,13 +513,12 @@ def run_back_to_back(work, first, last, p, acc, row_max, row_sum, block, turn_ph
                      WARPGROUP: gl.constexpr):
     """Steps first to last of ORDER 1: both products, then the softmax beside the products of the other consumers."""
     for step in range(first, last):
-        if work.cfg.PING_PONG:  # one consumer at a time gives work to the tensor cores
-            mbarrier.wait(work.pipes.turn.index(WARPGROUP), turn_phase)
-            turn_phase ^= 1
+        if work.cfg.PING_PONG:
+            turn_phase = take_turn(work, turn_phase, WARPGROUP)
         next_scores = start_scores(work, block, False)
         next_acc = start_output(work, p, acc, block - 1)
         if work.cfg.PING_PONG:
-            mbarrier.arrive(work.pipes.turn.index((WARPGROUP + 1) % work.cfg.NUM_CONSUMERS), count=1)
+            pass_turn(work, WARPGROUP)
         scores, next_acc = finish_scores(work, next_scores, next_acc, block)
         if MASKED:
             scores = mask_block(work, scores, step)
@@ -523,9 +536,26 @@ def take_work(cfg, pipes, sizes, scale_log2, first_row, num_tiles, WARPGROUP: gl
     """This consumer's rows of the tile that starts at first_row."""
     buffer, q_phase = ring(num_tiles, cfg.Q_BUFFERS)
     q_slot = (buffer * cfg.NUM_CONSUMERS + WARPGROUP) * cfg.NUM_PARTS
-    num_blocks = count_blocks(cfg, sizes, first_row)
+    num_blocks = count_blocks(cfg, sizes, first_row + (WARPGROUP + 1) * ROWS)
     last_key = last_keys(cfg, sizes, first_row + WARPGROUP * ROWS)
     return Work(cfg, pipes, scale_log2, q_slot, q_phase, last_key, num_blocks, sizes.batch >> 31)
+
+
+@gluon.jit
+def skip_blocks(work, num_blocks, block, turn_phase, WARPGROUP: gl.constexpr):
+    """Leave out key blocks at the tile's end that only later consumers see, in step with those."""
+    for _ in range(num_blocks):
+        stage, phase = ring(block, work.cfg.KV_STAGES)
+        for part in gl.static_range(work.cfg.NUM_PARTS):
+            work.pipes.k.wait(stage * work.cfg.NUM_PARTS + part, phase)
+            work.pipes.k.release(stage * work.cfg.NUM_PARTS + part)
+        work.pipes.v.wait(stage, phase)
+        work.pipes.v.release(stage)
+        if work.cfg.PING_PONG:
+            turn_phase = take_turn(work, turn_phase, WARPGROUP)
+            pass_turn(work, WARPGROUP)
+        block += 1
+    return block, turn_phase
 
 
 @gluon.jit
@@ -569,6 +599,9 @@ def consume(cfg, pipes, sizes, out_desc, lse, scale_log2, WARPGROUP: gl.constexp
     while first_row >= 0:
         work = take_work(cfg, pipes, sizes, scale_log2, first_row, num_tiles, WARPGROUP)
         num_masked = count_masked(cfg, sizes, first_row + WARPGROUP * ROWS, work.num_blocks)
+        if cfg.CAUSAL and WARPGROUP + 1 < cfg.NUM_CONSUMERS:
+            num_skipped = count_blocks(cfg, sizes, first_row + cfg.BLOCK_M) - work.num_blocks
+            block, turn_phase = skip_blocks(work, num_skipped, block, turn_phase, WARPGROUP)
         row_max = gl.full([ROWS], INITIAL_MAX, gl.float32, gl.SliceLayout(1, cfg.SCORES))
         row_sum = quad_sum(gl.zeros([ROWS, cfg.BLOCK_N], gl.float32, cfg.SCORES))
         acc = gl.zeros([ROWS, cfg.OUT_COLUMNS], gl.float32, cfg.OUT)

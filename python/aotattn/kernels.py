@@ -6,7 +6,7 @@ The order of KERNELS, and of each kernel's configs, is the default order of pref
 from collections.abc import Callable
 
 from .arch import ARCHS
-from .describe import Kernel, Requirement, Values, Variant
+from .describe import Kernel, Requirement, Values, Variant, Workspace
 from .dtypes import DTYPES
 from .ops.attn_fwd import attn_fwd
 
@@ -72,9 +72,7 @@ def _flash_hints(v: Variant) -> dict[str, dict[str, int]]:
     if ARCHS[v.arch].platform == "hip":
         pointers["pointer_range"] = 32  # buffer loads, and asynchronous copies into LDS
     strides = {
-        f"{t}_stride_{axis}": {"divisibility": 16 // _itemsize(v.features)}
-        for t in TENSORS
-        for axis in range(3)
+        f"{t}_stride_{axis}": {"divisibility": 16 // _itemsize(v.features)} for t in TENSORS for axis in range(3)
     }
     return {f"{t}_ptr": pointers for t in TENSORS} | strides
 
@@ -100,10 +98,31 @@ fwd_flash = Kernel(
     hints=_flash_hints,
 )
 
-# ---- sm_90: persistent, warp-specialised -----------------------------------------------------------------------------
+# ---- Gluon on sm_90: persistent, warp-specialised --------------------------------------------------------------------
 
 HOPPER_NAMES = ("block_m", "block_n", "kv_stages", "order", "ping_pong", "overlap_tiles", "even")
-HOPPER_CONFIGS: dict[int, tuple[tuple[int, ...], ...]] = {}
+# head_dim of the image -> configs; even=True needs whole blocks of keys and pays only at head_dim 64
+HOPPER_CONFIGS: dict[int, tuple[tuple[int, ...], ...]] = {
+    64: (
+        (192, 128, 4, 1, False, True, True),
+        (128, 128, 4, 0, False, True, True),
+        (192, 128, 4, 1, False, True, False),
+        (128, 128, 4, 0, False, True, False),
+    ),
+    128: ((128, 128, 2, 1, True, True, False), (128, 128, 2, 1, False, True, False)),
+    256: ((128, 64, 2, 1, False, False, False), (128, 64, 2, 1, True, False, False)),
+    512: ((128, 64, 1, 1, False, False, False), (128, 64, 1, 1, True, False, False)),
+}
+
+
+def _hopper_head_dim(features: Values) -> int:
+    """Of the image: missing columns are filled with zeros as they are loaded, so few images serve all buckets."""
+    return next(d for d in HOPPER_CONFIGS if d >= int(features["head_dim"]))
+
+
+def _hopper_configs(arch: str, features: Values) -> list[Values]:
+    rows = [dict(zip(HOPPER_NAMES, row, strict=True)) for row in HOPPER_CONFIGS[_hopper_head_dim(features)]]
+    return [row for row in rows if features["mask"] == "none" or not row["even"]]
 
 
 def _hopper_declines(arch: str, features: Values) -> str | None:
@@ -118,16 +137,51 @@ def _hopper_declines(arch: str, features: Values) -> str | None:
     return None
 
 
-KERNELS = {k.name: k for k in (fwd_flash,)}
+def _hopper_requires(v: Variant) -> list[Requirement]:
+    even = (
+        [Requirement("seqlen_k % block_n == 0", "seqlen_k is no multiple of the key block")] if v.config["even"] else []
+    )
+    return [
+        *_aligned(v),
+        Requirement("seqlen_k >= 1", "there are no keys"),
+        Requirement("scale_sign > 0", "sm_scale is not positive"),  # the row maximum is taken before the scale
+        Requirement("cdiv(seqlen_q, block_m) * heads_q * batch < 1073741824", "too many tiles to count in 32 bits"),
+        *([even] if v.config["even"] else []),
+    ]
+
+
+def _hopper_descriptors(features: Values, config: Values) -> dict[str, tuple[int, ...]]:
+    head_dim = _hopper_head_dim(features)
+    columns, part = min(head_dim, 256), head_dim if head_dim <= 256 else 128
+    keys = int(config["block_n"])
+    return {"q": (1, 1, 64, part), "k": (1, 1, keys, part), "v": (1, 1, keys, columns), "out": (1, 1, 64, columns)}
+
+
+fwd_hopper = Kernel(
+    name="fwd_hopper",
+    operator=attn_fwd,
+    backend="triton",
+    source="tritonsrc/attn_fwd_hopper.py:attn_fwd_hopper",
+    configs=_hopper_configs,
+    declines=_hopper_declines,
+    constants=lambda features, config: {"head_dim": _hopper_head_dim(features), "mask": features["mask"], **config},
+    grid=("min(compute_units, cdiv(seqlen_q, block_m) * heads_q * batch * cdiv(head_dim, 256))", "1", "1"),
+    options=lambda config: {"num_warps": 4},
+    requires=_hopper_requires,
+    descriptors=_hopper_descriptors,
+    workspace=(Workspace("counter", "4", zeroed=True),),
+)
+
+KERNELS = {k.name: k for k in (fwd_hopper, fwd_flash)}
 
 
 def _core(v: Variant) -> bool:
-    """A few head dims, the rest of the problems in the next larger of them."""
-    return (
-        v["head_dim"] in CORE_HEAD_DIMS
-        and v["head_dim_v"] == v["head_dim"]
-        and (v["dtype"] != "f32" or not v.config.get("aligned", True))
-    )
+    """A few head dims with one config each; other problems run in the next larger head_dim."""
+    if v["head_dim"] not in CORE_HEAD_DIMS or v["head_dim_v"] != v["head_dim"]:
+        return False
+    any_layout = not v.config.get("aligned", True)
+    usual = [c for c in v.kernel.configs(v.arch, v.features) if not c.get("even", False)]
+    return any_layout or (v.config == usual[0] and v["dtype"] != "f32")
 
 
 PROFILES: dict[str, Callable[[Variant], bool]] = {"core": _core, "full": lambda _: True}

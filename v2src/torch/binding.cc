@@ -1,6 +1,6 @@
 // What Python calls through ctypes. Nothing is registered when the library is loaded.
+#include "attention.h"
 #include "declines.h"
-#include "flash.h"
 
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/stableivalue_conversions.h>
@@ -17,19 +17,33 @@ using torch::stable::detail::StableLibrary;
 
 thread_local std::string last_error;
 
+template <const Operator& op>
+void kernel(StableIValue* stack, uint64_t num_arguments, uint64_t num_results) {
+  attention(op, stack, num_arguments, num_results);
+}
+
 // The operators that activation takes over, at PyTorch's CUDA key.
 struct Override {
-  const char* name;
+  const Operator* op;
   void (*kernel)(StableIValue*, uint64_t, uint64_t);
 };
 constexpr Override kCudaOverrides[] = {
-    {"_scaled_dot_product_flash_attention", flash_attention},
+    {&kFlashAttention, kernel<kFlashAttention>},
+    {&kEfficientAttention, kernel<kEfficientAttention>},
+    {&kCudnnAttention, kernel<kCudnnAttention>},
 };
 
-std::string why_not(Tensor q, Tensor k, Tensor v, double dropout_p, bool is_causal,
-                    std::optional<double> scale) {
-  return why_not_flash_attention(
-      {q.get(), k.get(), v.get(), dropout_p, is_causal, /*return_debug_mask=*/false, scale});
+std::string why_not_backend(int64_t backend, Tensor q, Tensor k, Tensor v, double dropout_p,
+                            bool is_causal, std::optional<double> scale) {
+  for (const Override& override : kCudaOverrides)
+    if (override.op->backend == backend)
+      return why_not(*override.op, {.q = q.get(),
+                                    .k = k.get(),
+                                    .v = v.get(),
+                                    .dropout_p = dropout_p,
+                                    .is_causal = is_causal,
+                                    .scale = scale});
+  return "PyTorch's rules choose neither flash, nor efficient, nor cuDNN attention";
 }
 
 // Runs `work`; null, or what it threw.
@@ -58,9 +72,9 @@ EXPORT const char* aotattn_torch_load(int32_t platform) {
     static StableLibrary define(StableLibrary::Kind::DEF, "aotattn", nullptr, __FILE__, __LINE__);
     static StableLibrary implement(StableLibrary::Kind::IMPL, "aotattn",
                                    "CompositeExplicitAutograd", __FILE__, __LINE__);
-    define.def("why_not(Tensor q, Tensor k, Tensor v, float dropout_p, bool is_causal, "
-               "float? scale) -> str");
-    implement.impl("why_not", TORCH_BOX(&why_not));
+    define.def("why_not(int backend, Tensor q, Tensor k, Tensor v, float dropout_p, "
+               "bool is_causal, float? scale) -> str");
+    implement.impl("why_not", TORCH_BOX(&why_not_backend));
   });
 }
 
@@ -70,7 +84,7 @@ EXPORT const char* aotattn_torch_register(void** registration) {
     auto library = std::make_unique<StableLibrary>(StableLibrary::Kind::IMPL, "aten", "CUDA",
                                                    __FILE__, __LINE__);
     for (const Override& override : kCudaOverrides)
-      library->impl(override.name, override.kernel);
+      library->impl(override.op->name, override.kernel);
     *registration = library.release();
   });
 }

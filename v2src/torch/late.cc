@@ -54,16 +54,20 @@ bool may_require_grad(AtenTensorHandle tensor) {
   return !requires_grad || ask(requires_grad, tensor);
 }
 
-FlashAttentionFn torch_flash_attention() {
-  static const auto flash =
-      find<FlashAttentionFn>("aoti_torch_cuda__scaled_dot_product_flash_attention");
-  return flash;
+const TorchKernels& torch_kernels() {
+  static const TorchKernels kernels = {
+      find<decltype(TorchKernels::flash)>("aoti_torch_cuda__scaled_dot_product_flash_attention"),
+      find<decltype(TorchKernels::efficient)>(
+          "aoti_torch_cuda__scaled_dot_product_efficient_attention"),
+      find<decltype(TorchKernels::cudnn)>("aoti_torch_cuda__scaled_dot_product_cudnn_attention"),
+  };
+  return kernels;
 }
 
 const char* last_torch_error() {
   static const auto what = find<const char* (*)()>("torch_exception_get_what_without_backtrace");
   return what ? what()
-              : "PyTorch's flash attention failed; PyTorch before 2.13 prints the error to stderr";
+              : "PyTorch's attention failed; PyTorch before 2.13 prints the error to stderr";
 }
 
 } // namespace aotattn::binding

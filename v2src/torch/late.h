@@ -14,12 +14,16 @@ bool current_stream(int32_t device_index, void** stream);
 // Whether gradients may be asked of this tensor; true where that cannot be known.
 bool may_require_grad(AtenTensorHandle tensor);
 
-// PyTorch's own kernel for aten::_scaled_dot_product_flash_attention on CUDA and ROCm, as it is
-// below the dispatcher: so it is reachable while we stand in its place there. PyTorch keeps it
-// compatible for AOTInductor's compiled models (torchgen/aoti/fallback_ops.py). Null where PyTorch
-// has no such devices.
-using FlashAttentionFn = decltype(&aoti_torch_cuda__scaled_dot_product_flash_attention);
-FlashAttentionFn torch_flash_attention();
+// PyTorch's own kernels for the operators on CUDA and ROCm, as they are below the dispatcher: so
+// they are reachable while we stand in their place there. PyTorch keeps them compatible for
+// AOTInductor's compiled models (torchgen/aoti/fallback_ops.py). Null where PyTorch has no such
+// devices.
+struct TorchKernels {
+  decltype(&aoti_torch_cuda__scaled_dot_product_flash_attention) flash;
+  decltype(&aoti_torch_cuda__scaled_dot_product_efficient_attention) efficient;
+  decltype(&aoti_torch_cuda__scaled_dot_product_cudnn_attention) cudnn;
+};
+const TorchKernels& torch_kernels();
 
 // The message of the error that a shim has just returned on this thread.
 const char* last_torch_error();

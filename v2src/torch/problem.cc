@@ -45,9 +45,8 @@ const char* describe(const AttentionInputs& inputs, AttentionProblem* problem) {
   const int32_t dtype = aot_dtype_of(q.dtype);
   if (dtype == 0 || k.dtype != q.dtype || v.dtype != q.dtype)
     return "q, k and v must have one dtype: float16, bfloat16 or float32";
-  if (v.size[3] != q.size[3])
-    return "head_dim of v must be that of q, whose shape the result has";
-  if (q.size[0] == 0 || q.size[1] == 0 || q.size[2] == 0 || q.size[3] == 0 || k.size[2] == 0)
+  if (q.size[0] == 0 || q.size[1] == 0 || q.size[2] == 0 || q.size[3] == 0 || k.size[2] == 0 ||
+      v.size[3] == 0)
     return "a size is 0";
 
   aot_attn_fwd_params& params = problem->params;

@@ -8,7 +8,7 @@
 
 namespace aotattn::binding {
 
-// q [batch, heads_q, seqlen_q, head_dim], k and v with heads_k and seqlen_k.
+// q [batch, heads_q, seqlen_q, head_dim], k and v with heads_k and seqlen_k, v with head_dim_v.
 struct AttentionInputs {
   AtenTensorHandle q, k, v;
   std::optional<double> scale; // default 1 / sqrt(head_dim)
@@ -22,8 +22,8 @@ struct AttentionProblem {
   TensorFacts q;
 };
 
-// Fills `problem`. Null, or why attn_fwd with results shaped like q cannot serve it; what the
-// kernels take is not asked here. Tensors need no data.
+// Fills `problem`. Null, or why attn_fwd cannot serve it; what the kernels take is not asked here.
+// Tensors need no data.
 const char* describe(const AttentionInputs& inputs, AttentionProblem* problem);
 
 // Sets the pointers of q, k and v. False if torch has none to give.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 namespace aotattn::binding {
 namespace {
@@ -72,6 +73,20 @@ OwnedTensor empty_like(AtenTensorHandle like, const TensorFacts& facts) {
   if (torch_call_dispatcher("aten::empty_like", "", stack.data(), TORCH_ABI_VERSION))
     return nullptr;
   return OwnedTensor(::torch::stable::detail::to<AtenTensorHandle>(stack[0]));
+}
+
+OwnedTensor empty_in_order_of(const TensorFacts& like, const int64_t* size) {
+  std::array<int64_t, kMaxRank> order{}, stride{};
+  const auto end = order.begin() + like.rank;
+  std::iota(order.begin(), end, 0);
+  std::stable_sort(order.begin(), end,
+                   [&](int64_t a, int64_t b) { return like.stride[a] > like.stride[b]; });
+  int64_t step = 1;
+  for (int64_t i = like.rank - 1; i >= 0; --i) {
+    stride[order[i]] = step;
+    step *= size[order[i]];
+  }
+  return empty_strided(like.rank, size, stride.data(), like.dtype, like.device);
 }
 
 } // namespace aotattn::binding

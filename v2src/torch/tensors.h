@@ -43,4 +43,7 @@ OwnedTensor empty_contiguous(int64_t rank, const int64_t* size, int32_t dtype, D
 // As aten::empty_like: `like`'s strides if it is dense, else dense in the same order of dimensions.
 OwnedTensor empty_like(AtenTensorHandle like, const TensorFacts& facts);
 
+// Dense, of another size, its dimensions from outermost to innermost in the order of `like`'s.
+OwnedTensor empty_in_order_of(const TensorFacts& like, const int64_t* size);
+
 } // namespace aotattn::binding

@@ -192,7 +192,8 @@ def _describe_image(variant: Variant, compiled: Any, ptxas_log: str) -> Compiled
         refused.append("it wants a scratch buffer in global memory, which the launcher does not give")
     if arch.platform == "cuda":
         refused += [f"ptxas: {line}" for line in ptxas_log.splitlines() if SERIALISED_WGMMA.search(line)]
-        if "wgmma" not in compiled.asm["ptx"] and variant.features["dtype"] != "f32":
+        wide = variant.features["dtype"] != "f32" and int(variant.config["block_m"]) >= 64  # wgmma has 64 rows
+        if wide and "wgmma" not in compiled.asm["ptx"]:
             refused.append("no wgmma instruction in the code")
     return Compiled(
         image=compiled.asm[arch.image_format],
@@ -250,8 +251,7 @@ def _ptx_parameters(ptx: str) -> list[int]:
 
 def _hip_parameters(amdgcn: str) -> list[int]:
     """Sizes of the kernel's arguments as the code object's metadata declares them; -1 for a hidden one."""
-    block = amdgcn[amdgcn.index("    .args:") : amdgcn.index("    .group_segment_fixed_size")]
-    arguments = re.findall(r"\.size:\s+(\d+)\s+\.value_kind:\s+(\w+)", block)
+    arguments = re.findall(r"\.size:\s+(\d+)\s+\.value_kind:\s+(\w+)", amdgcn)
     return [-1 if kind.startswith("hidden") else int(size) for size, kind in arguments]
 
 

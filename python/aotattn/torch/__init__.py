@@ -2,18 +2,22 @@
 
     import aotattn.torch
     from torch.nn.attention import activate_flash_attention_impl, restore_flash_attention_impl
-    activate_flash_attention_impl("aotattn")    # from here on the library serves what PyTorch's flash attention would
+    activate_flash_attention_impl("aotattn")    # from here on the library serves what PyTorch's fused attention would
     restore_flash_attention_impl()              # PyTorch's own again
 
-A call that the library does not take (dropout, gradients, a problem without a kernel) runs PyTorch's own kernel. The
-logger "aotattn" says why at debug level, `counters()` says how often, `why_not(...)` answers ahead.
+It stands in the place of aten::_scaled_dot_product_flash_attention, _efficient_attention and _cudnn_attention: whichever
+of them PyTorch's rules choose, the call comes here. What the rules leave to PyTorch's math (an enable_gqa call with
+head_dim over 256 in PyTorch 2.11) does not.
+
+A call that the library does not take (attn_mask, dropout, gradients, a problem without a kernel) runs PyTorch's own
+kernel. The logger "aotattn" says why at debug level, `counters()` says how often, `why_not(...)` answers ahead.
 """
 
 import logging
 from dataclasses import dataclass
 
 import torch
-from torch.nn.attention import register_flash_attention_impl
+from torch.nn.attention import SDPBackend, register_flash_attention_impl
 
 from . import binding
 
@@ -64,13 +68,19 @@ def why_not(
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
+    backend: SDPBackend | None = None,
 ) -> str | None:
-    """Why aten::_scaled_dot_product_flash_attention of these would be left to PyTorch; None: the library serves it.
+    """Why F.scaled_dot_product_attention of these would be left to PyTorch; None: the library serves it.
 
     q [batch, heads_q, seqlen_q, head_dim], k and v with heads_k and seqlen_k. Loads the kernel that would run.
-    PyTorch's own rules for choosing flash attention come before: no attn_mask, one head_dim, and so on.
+    backend: whose place the library takes; by default the one that PyTorch's rules choose.
     """
-    reason: str = torch.ops.aotattn.why_not(q, k, v, dropout_p, is_causal, scale)
+    if backend is None:
+        gqa = q.shape[-3:-2] != k.shape[-3:-2]
+        chosen = torch._fused_sdp_choice(q, k, v, None, dropout_p, is_causal, scale=scale, enable_gqa=gqa)
+    else:
+        chosen = backend.value
+    reason: str = torch.ops.aotattn.why_not(chosen, q, k, v, dropout_p, is_causal, scale)
     return reason or None
 
 

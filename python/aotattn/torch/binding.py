@@ -19,6 +19,14 @@ OPERATORS = {
         "Tensor Tensor Tensor float bool bool Optional[float]",
         "Tensor Tensor Tensor Tensor int int Tensor Tensor Tensor",
     ),
+    "_scaled_dot_product_efficient_attention": (
+        "Tensor Tensor Tensor Optional[Tensor] bool float bool Optional[float]",
+        "Tensor Tensor Tensor Tensor",
+    ),
+    "_scaled_dot_product_cudnn_attention": (
+        "Tensor Tensor Tensor Optional[Tensor] bool float bool bool Optional[float]",
+        "Tensor Tensor Tensor Tensor int int Tensor Tensor Tensor",
+    ),
 }
 
 LOG_FN = CFUNCTYPE(c_int, c_char_p)
