@@ -11,7 +11,6 @@ import triton
 import triton.language as tl
 
 HEAD_GROUP = tl.constexpr(8)  # heads that advance together; AMD deals programs to 8 XCDs in turn: one head, one L2
-LEFT_EDGE, FULL, RIGHT_EDGE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)  # the parts of a range of key blocks
 LN_2 = tl.constexpr(0.6931471805599453)
 
 
@@ -61,10 +60,10 @@ def head_offset(sequence, head, stride_0, stride_1):
 @triton.jit
 def key_block_bounds(first_row, seqlen_q, seqlen_k, shift, window_left, window_right,
                      MASK: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """Bounds b0 <= b1 <= b2 <= b3, in key blocks, of left edge, full blocks and right edge, for one block of rows.
+    """Which key blocks a block of rows sees: begin <= full_begin <= full_end <= end.
 
-    Each row sees all keys of the full blocks b1 .. b2, no row sees a key outside b0 .. b3.  Row i is level with key
-    i + shift.
+    Each row sees all keys of the full blocks full_begin .. full_end, no row sees a key outside begin .. end.  Row i is
+    level with key i + shift.
     """
     last_row = tl.minimum(first_row + BLOCK_M, seqlen_q) - 1
     any_begin, all_begin, all_end, any_end = 0, 0, seqlen_k, seqlen_k
@@ -74,11 +73,18 @@ def key_block_bounds(first_row, seqlen_q, seqlen_k, shift, window_left, window_r
     if MASK != "none":
         all_end = tl.maximum(tl.minimum(first_row + shift + window_right + 1, seqlen_k), 0)
         any_end = tl.maximum(tl.minimum(last_row + shift + window_right + 1, seqlen_k), 0)
-    b0 = any_begin // BLOCK_N
-    b3 = tl.maximum(tl.cdiv(any_end, BLOCK_N), b0)
-    b1 = tl.minimum(tl.cdiv(all_begin, BLOCK_N), b3)
-    b2 = tl.minimum(tl.maximum(all_end // BLOCK_N, b1), b3)
-    return b0, b1, b2, b3
+    begin = any_begin // BLOCK_N
+    end = tl.maximum(tl.cdiv(any_end, BLOCK_N), begin)
+    full_begin = tl.minimum(tl.cdiv(all_begin, BLOCK_N), end)
+    full_end = tl.minimum(tl.maximum(all_end // BLOCK_N, full_begin), end)
+    return begin, full_begin, full_end, end
+
+
+@triton.jit
+def edge_block(index, begin, full_begin, num_full):
+    """The index-th block from `begin` on, the full ones passed over."""
+    n_block = begin + index
+    return tl.where(n_block < full_begin, n_block, n_block + num_full)
 
 
 @triton.jit
@@ -232,7 +238,9 @@ def attn_fwd(
     shift = seqlen_k - seqlen_q if bottom_right else 0
     if MASK == "causal":
         window_right = 0
-    bounds = key_block_bounds(first_row, seqlen_q, seqlen_k, shift, window_left, window_right, MASK, BLOCK_M, BLOCK_N)
+    begin, full_begin, full_end, end = key_block_bounds(first_row, seqlen_q, seqlen_k, shift, window_left, window_right,
+                                                        MASK, BLOCK_M, BLOCK_N)
+    num_full = full_end - full_begin
 
     # the sign of the scale goes into q: the largest score then has the largest probability
     q = load_signed_tile(q_base, first_row, q_stride_2, seqlen_q, head_dim, scale_log2 < 0,
@@ -241,19 +249,18 @@ def attn_fwd(
     row_max = tl.full([BLOCK_M], float("-inf"), tl.float32)
     row_sum = tl.zeros([BLOCK_M], tl.float32)
     acc = zero_tile(BLOCK_M, v_pieces)
-    for part in tl.static_range(LEFT_EDGE if MASK == "window" else FULL, RIGHT_EDGE + 1):
-        for n_block in range(bounds[part], bounds[part + 1]):
+    for EDGE in tl.static_range(2):  # first the full blocks, without a mask, then those at either end
+        for i in range(end - begin - num_full if EDGE else num_full):
+            n_block = edge_block(i, begin, full_begin, num_full) if EDGE else full_begin + i
             first_key = n_block * BLOCK_N
-            k = load_tile(k_base, first_key, k_stride_2, seqlen_k, head_dim,
-                          BLOCK_N, q_pieces, part != FULL, PADDED_HEAD)
+            k = load_tile(k_base, first_key, k_stride_2, seqlen_k, head_dim, BLOCK_N, q_pieces, EDGE, PADDED_HEAD)
             scores = multiply_qk(q, k)
-            if part != FULL:
+            if EDGE:
                 keys = first_key + tl.arange(0, BLOCK_N)
                 seen = visible(rows, keys, seqlen_k, shift, window_left, window_right, MASK)
                 scores = tl.where(seen, scores, float("-inf"))
             p, row_max, row_sum, acc = online_softmax(scores, scale, row_max, row_sum, acc)
-            v = load_tile(v_base, first_key, v_stride_2, seqlen_k, head_dim_v,
-                          BLOCK_N, v_pieces, part != FULL, PADDED_HEAD)
+            v = load_tile(v_base, first_key, v_stride_2, seqlen_k, head_dim_v, BLOCK_N, v_pieces, EDGE, PADDED_HEAD)
             acc = add_pv(acc, p, v)
 
     inverse = 1 / tl.where(row_sum == 0, 1.0, row_sum)

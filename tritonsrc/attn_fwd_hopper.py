@@ -22,7 +22,6 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 ROWS = gl.constexpr(64)  # of a consumer
 INITIAL_MAX = gl.constexpr(-1.0e30)  # finite, so that the difference of two maxima is never inf - inf
 LN2 = gl.constexpr(0.6931471805599453)
-SHARED_KV_BYTES = gl.constexpr(1 << 25)  # keys and values that the tiles in flight read; the H200's L2 has 60 MB
 
 
 @gluon.aggregate
@@ -37,6 +36,7 @@ class Config:
     OVERLAP_TILES: gl.constexpr
     CAUSAL: gl.constexpr
     MASK_LAST: gl.constexpr
+    SKIP_BLOCKS: gl.constexpr
     NUM_CONSUMERS: gl.constexpr
     Q_BUFFERS: gl.constexpr
     OUT_COLUMNS: gl.constexpr
@@ -63,6 +63,8 @@ class Config:
         self.OVERLAP_TILES = gl.constexpr(OVERLAP_TILES)
         self.CAUSAL = gl.constexpr(MASK == "causal")
         self.MASK_LAST = gl.constexpr(MASK == "causal" or not EVEN)
+        # not with PING_PONG, where all consumers need the same number of turns
+        self.SKIP_BLOCKS = gl.constexpr(MASK == "causal" and BLOCK_N < BLOCK_M and not PING_PONG)
         self.NUM_CONSUMERS = gl.constexpr(BLOCK_M // ROWS.value)
         self.Q_BUFFERS = gl.constexpr(2 if OVERLAP_TILES else 1)
         self.OUT_COLUMNS = gl.constexpr(out_columns)
@@ -70,7 +72,8 @@ class Config:
         self.PART_COLUMNS = gl.constexpr(part_columns)
         self.NUM_PARTS = gl.constexpr(HEAD_DIM // part_columns)
         self.PARTS_PER_SLICE = gl.constexpr(out_columns // part_columns)
-        self.HEADS_TIMES_KEYS = gl.constexpr(SHARED_KV_BYTES.value // (2 * 2 * HEAD_DIM))
+        # keys and values that tiles in flight share: 32 MB, 64 MB from HEAD_DIM 256 on (H200, causal, 4k and 16k: +6 %)
+        self.HEADS_TIMES_KEYS = gl.constexpr((1 << (26 if HEAD_DIM >= 256 else 25)) // (2 * 2 * HEAD_DIM))
         self.HIDE_SLOTS = gl.constexpr(HEAD_DIM >= 256 or BLOCK_M == 192)
         self.SCORES = gl.constexpr(gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, 16]))
         self.OUT = gl.constexpr(out)
@@ -201,7 +204,7 @@ def ring(use, NUM_SLOTS: gl.constexpr):
 
 @gluon.jit
 def units_at_a_time(cfg, sizes):
-    """Units (a slice of a head) whose tiles alternate: one head when all tiles are as long, else as many as fit L2."""
+    """Units (a slice of a head) whose tiles alternate: one head when all tiles are as long, else as many as share L2."""
     heads = 1
     if cfg.CAUSAL:
         heads = gl.maximum(cfg.HEADS_TIMES_KEYS // sizes.seqlen_k, 1) * (sizes.heads_q // sizes.heads_k)
@@ -462,18 +465,6 @@ def release_v(work, block):
 
 
 @gluon.jit
-def take_turn(work, turn_phase, WARPGROUP: gl.constexpr):
-    """PING_PONG: one consumer at a time gives the tensor cores its two products, as many times a tile as the others."""
-    mbarrier.wait(work.pipes.turn.index(WARPGROUP), turn_phase)
-    return turn_phase ^ 1
-
-
-@gluon.jit
-def pass_turn(work, WARPGROUP: gl.constexpr):
-    mbarrier.arrive(work.pipes.turn.index((WARPGROUP + 1) % work.cfg.NUM_CONSUMERS), count=1)
-
-
-@gluon.jit
 def step_overlapping(work, step, scores, acc, row_max, row_sum, block, MASKED: gl.constexpr):
     """ORDER 0: the next block's scores beside this block's softmax, then this block's output."""
     next_scores = start_scores(work, block, False)
@@ -513,12 +504,13 @@ def run_back_to_back(work, first, last, p, acc, row_max, row_sum, block, turn_ph
                      WARPGROUP: gl.constexpr):
     """Steps first to last of ORDER 1: both products, then the softmax beside the products of the other consumers."""
     for step in range(first, last):
-        if work.cfg.PING_PONG:
-            turn_phase = take_turn(work, turn_phase, WARPGROUP)
+        if work.cfg.PING_PONG:  # one consumer at a time gives work to the tensor cores
+            mbarrier.wait(work.pipes.turn.index(WARPGROUP), turn_phase)
+            turn_phase ^= 1
         next_scores = start_scores(work, block, False)
         next_acc = start_output(work, p, acc, block - 1)
         if work.cfg.PING_PONG:
-            pass_turn(work, WARPGROUP)
+            mbarrier.arrive(work.pipes.turn.index((WARPGROUP + 1) % work.cfg.NUM_CONSUMERS), count=1)
         scores, next_acc = finish_scores(work, next_scores, next_acc, block)
         if MASKED:
             scores = mask_block(work, scores, step)
@@ -536,14 +528,15 @@ def take_work(cfg, pipes, sizes, scale_log2, first_row, num_tiles, WARPGROUP: gl
     """This consumer's rows of the tile that starts at first_row."""
     buffer, q_phase = ring(num_tiles, cfg.Q_BUFFERS)
     q_slot = (buffer * cfg.NUM_CONSUMERS + WARPGROUP) * cfg.NUM_PARTS
-    num_blocks = count_blocks(cfg, sizes, first_row + (WARPGROUP + 1) * ROWS)
+    end_row = first_row + ((WARPGROUP + 1) * ROWS if cfg.SKIP_BLOCKS else cfg.BLOCK_M)
+    num_blocks = count_blocks(cfg, sizes, end_row)
     last_key = last_keys(cfg, sizes, first_row + WARPGROUP * ROWS)
     return Work(cfg, pipes, scale_log2, q_slot, q_phase, last_key, num_blocks, sizes.batch >> 31)
 
 
 @gluon.jit
-def skip_blocks(work, num_blocks, block, turn_phase, WARPGROUP: gl.constexpr):
-    """Leave out key blocks at the tile's end that only later consumers see, in step with those."""
+def skip_blocks(work, num_blocks, block):
+    """Leave out key blocks at the tile's end that only later consumers see. Returns the count of blocks so far."""
     for _ in range(num_blocks):
         stage, phase = ring(block, work.cfg.KV_STAGES)
         for part in gl.static_range(work.cfg.NUM_PARTS):
@@ -551,11 +544,8 @@ def skip_blocks(work, num_blocks, block, turn_phase, WARPGROUP: gl.constexpr):
             work.pipes.k.release(stage * work.cfg.NUM_PARTS + part)
         work.pipes.v.wait(stage, phase)
         work.pipes.v.release(stage)
-        if work.cfg.PING_PONG:
-            turn_phase = take_turn(work, turn_phase, WARPGROUP)
-            pass_turn(work, WARPGROUP)
         block += 1
-    return block, turn_phase
+    return block
 
 
 @gluon.jit
@@ -599,9 +589,8 @@ def consume(cfg, pipes, sizes, out_desc, lse, scale_log2, WARPGROUP: gl.constexp
     while first_row >= 0:
         work = take_work(cfg, pipes, sizes, scale_log2, first_row, num_tiles, WARPGROUP)
         num_masked = count_masked(cfg, sizes, first_row + WARPGROUP * ROWS, work.num_blocks)
-        if cfg.CAUSAL and WARPGROUP + 1 < cfg.NUM_CONSUMERS:
-            num_skipped = count_blocks(cfg, sizes, first_row + cfg.BLOCK_M) - work.num_blocks
-            block, turn_phase = skip_blocks(work, num_skipped, block, turn_phase, WARPGROUP)
+        if cfg.SKIP_BLOCKS and WARPGROUP + 1 < cfg.NUM_CONSUMERS:
+            block = skip_blocks(work, count_blocks(cfg, sizes, first_row + cfg.BLOCK_M) - work.num_blocks, block)
         row_max = gl.full([ROWS], INITIAL_MAX, gl.float32, gl.SliceLayout(1, cfg.SCORES))
         row_sum = quad_sum(gl.zeros([ROWS, cfg.BLOCK_N], gl.float32, cfg.SCORES))
         acc = gl.zeros([ROWS, cfg.OUT_COLUMNS], gl.float32, cfg.OUT)

@@ -113,6 +113,7 @@ class Kernel:
     declines     arch, functional -> the reason why this kernel does not compute it, or None
     constants    functional, config -> the device function's compile-time constants
     grid         expressions for x, y, z over the vocabulary and the config
+    options      variant -> options of the compiler
     requires     variant -> what must hold of a problem at run time
     hints        variant -> parameter name -> what the compiler may assume, e.g. {"q_ptr": {"divisibility": 16}}
     descriptors  functional, config -> tensor name -> block shape of its host TMA descriptor
@@ -127,7 +128,7 @@ class Kernel:
     declines: Callable[[str, Values], str | None]
     constants: Callable[[Values, Values], Values]
     grid: tuple[str, str, str]
-    options: Callable[[Values], Values]  # config -> options of the compiler
+    options: Callable[["Variant"], Values]
     requires: Callable[["Variant"], Sequence[Requirement]] = lambda _: ()
     hints: Callable[["Variant"], Mapping[str, Mapping[str, int]]] = lambda _: {}
     descriptors: Callable[[Values, Values], Mapping[str, tuple[int, ...]]] = lambda _f, _c: {}

@@ -1,7 +1,7 @@
 """Integer expressions of grid and `requires` recipes: written as Python, checked here, stored as postfix tokens.
 
-The runtime evaluates the tokens over 64-bit integers. `//` is division of non-negative numbers, comparisons give 0 or 1,
-`and` and `or` evaluate both sides, `cdiv(a, b)` is the quotient rounded up.
+The runtime evaluates the tokens over 64-bit integers. `//` is division of non-negative numbers, comparisons give 0 or
+1, `and` and `or` evaluate both sides, `cdiv(a, b)` is the quotient rounded up.
 """
 
 import ast

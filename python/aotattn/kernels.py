@@ -6,7 +6,7 @@ The order of KERNELS, and of each kernel's configs, is the default order of pref
 from collections.abc import Callable
 
 from .arch import ARCHS
-from .describe import Kernel, Requirement, Values, Variant, Workspace
+from .describe import Kernel, Requirement, Value, Values, Variant, Workspace
 from .dtypes import DTYPES
 from .ops.attn_fwd import attn_fwd
 
@@ -41,17 +41,68 @@ def _aligned(v: Variant) -> list[Requirement]:
 
 # ---- Triton, every arch and every feature ----------------------------------------------------------------------------
 
-# block_m, block_n, num_warps, num_stages
-FLASH_TILES: dict[tuple[str, int, int], tuple[tuple[int, int, int, int], ...]] = {}
+FLASH_NAMES = ("block_m", "block_n", "num_warps", "num_stages")
+Tile = tuple[int, int, int, int]
+# arch, bytes of an element -> largest head_dim -> tiles of aligned problems, best guess first, and that of any layout.
+# None of them spills; the last of several is for few queries.
+FLASH_TILES: dict[tuple[str, int], dict[int, tuple[tuple[Tile, ...], Tile]]] = {
+    ("gfx950", 2): {
+        64: (((128, 64, 4, 2), (256, 64, 8, 2), (16, 64, 4, 2)), (128, 64, 4, 2)),
+        128: (((128, 64, 4, 2), (64, 64, 4, 2), (16, 64, 4, 2)), (128, 64, 4, 2)),
+        256: (((128, 32, 4, 2), (64, 64, 4, 2), (16, 64, 4, 2)), (64, 32, 4, 1)),
+        512: (((32, 32, 4, 1), (16, 32, 4, 1)), (16, 32, 4, 1)),
+    },
+    ("gfx950", 4): {
+        64: (((128, 32, 4, 2),), (128, 32, 4, 2)),
+        128: (((128, 32, 4, 1),), (128, 32, 4, 1)),
+        256: (((64, 32, 4, 1),), (64, 32, 4, 1)),
+        512: (((32, 16, 4, 1),), (16, 16, 4, 1)),
+    },
+    ("gfx942", 2): {
+        64: (((128, 64, 4, 1), (16, 64, 4, 1)), (64, 64, 4, 1)),
+        128: (((64, 64, 4, 1), (16, 64, 4, 1)), (64, 64, 4, 1)),
+        256: (((32, 32, 4, 1), (16, 32, 4, 1)), (32, 32, 4, 1)),
+        512: (((16, 32, 4, 1),), (16, 32, 4, 1)),
+    },
+    ("gfx942", 4): {
+        64: (((64, 32, 4, 1),), (64, 32, 4, 1)),
+        128: (((64, 32, 4, 1),), (64, 32, 4, 1)),
+        256: (((32, 16, 4, 1),), (32, 16, 4, 1)),
+        512: (((16, 16, 4, 1),), (16, 16, 4, 1)),
+    },
+    ("gfx1201", 2): {
+        64: (((64, 64, 4, 1), (16, 64, 4, 1)), (64, 32, 4, 1)),
+        128: (((64, 32, 4, 1), (16, 32, 4, 1)), (64, 32, 4, 1)),
+        256: (((32, 32, 4, 1), (16, 32, 4, 1)), (16, 32, 4, 1)),
+        512: (((16, 16, 8, 1),), (16, 16, 8, 1)),
+    },
+    ("gfx1201", 4): {
+        64: (((32, 16, 4, 1),), (32, 16, 4, 1)),
+        128: (((16, 16, 8, 1),), (16, 16, 8, 1)),
+        256: (((16, 16, 8, 1),), (16, 16, 8, 1)),
+        512: (((16, 16, 16, 1),), (16, 16, 16, 1)),
+    },
+    ("sm_90", 2): {
+        64: (((128, 128, 8, 2), (16, 64, 4, 3)), (128, 128, 8, 2)),
+        128: (((128, 64, 8, 3), (16, 64, 4, 2)), (128, 64, 8, 3)),
+        256: (((128, 32, 8, 2), (16, 64, 4, 2)), (128, 32, 8, 2)),
+        512: (((32, 32, 4, 1), (16, 32, 4, 1)), (32, 32, 4, 1)),
+    },
+    ("sm_90", 4): {
+        64: (((64, 32, 8, 1),), (64, 32, 8, 1)),
+        128: (((64, 16, 8, 1),), (64, 16, 8, 1)),
+        256: (((32, 16, 8, 1),), (32, 16, 8, 1)),
+        512: (((16, 16, 4, 1),), (16, 16, 4, 1)),
+    },
+}
 
 
 def _flash_configs(arch: str, features: Values) -> list[Values]:
-    names = ("block_m", "block_n", "num_warps", "num_stages")
     widest = max(int(features["head_dim"]), int(features["head_dim_v"]))
-    tiles = FLASH_TILES.get((arch, _itemsize(features), widest), ((64, 32, 4, 1),))
-    # aligned=0 takes any layout; its image serves padded and unpadded heads
-    rows = [(*tile, True) for tile in tiles] + [(*tiles[0], False)]
-    return [dict(zip((*names, "aligned"), row, strict=True)) for row in rows]
+    by_head_dim = FLASH_TILES[arch, _itemsize(features)]
+    tiles, any_layout = by_head_dim[next(d for d in by_head_dim if d >= widest)]
+    rows = [(*tile, True) for tile in tiles] + [(*any_layout, False)]
+    return [dict(zip((*FLASH_NAMES, "aligned"), row, strict=True)) for row in rows]
 
 
 def _flash_constants(features: Values, config: Values) -> Values:
@@ -77,6 +128,15 @@ def _flash_hints(v: Variant) -> dict[str, dict[str, int]]:
     return {f"{t}_ptr": pointers for t in TENSORS} | strides
 
 
+def _flash_options(v: Variant) -> Values:
+    options: dict[str, Value] = {"num_warps": v["num_warps"], "num_stages": v["num_stages"]}
+    if ARCHS[v.arch].platform == "hip":
+        options["llvm_fn_attrs"] = "amdgpu-no-implicitarg-ptr"  # no hidden arguments: nothing reads them
+    if ARCHS[v.arch].matrix == "mfma" and v["dtype"] != "f32" and v["head_dim"] in (16, 48, 80):
+        options["matrix_instr_nonkdim"] = 16  # a piece of 16 columns is half of the wider instruction
+    return options
+
+
 def _flash_requires(v: Variant) -> list[Requirement]:
     if not v.config["aligned"]:
         return []
@@ -93,7 +153,7 @@ fwd_flash = Kernel(
     declines=lambda arch, features: _unequal(features),
     constants=_flash_constants,
     grid=("cdiv(seqlen_q, block_m) * heads_q * batch", "1", "1"),
-    options=lambda config: {"num_warps": config["num_warps"], "num_stages": config["num_stages"]},
+    options=_flash_options,
     requires=_flash_requires,
     hints=_flash_hints,
 )
@@ -138,9 +198,7 @@ def _hopper_declines(arch: str, features: Values) -> str | None:
 
 
 def _hopper_requires(v: Variant) -> list[Requirement]:
-    even = (
-        [Requirement("seqlen_k % block_n == 0", "seqlen_k is no multiple of the key block")] if v.config["even"] else []
-    )
+    even = Requirement("seqlen_k % block_n == 0", "seqlen_k is no multiple of the key block")
     return [
         *_aligned(v),
         Requirement("seqlen_k >= 1", "there are no keys"),
@@ -166,7 +224,7 @@ fwd_hopper = Kernel(
     declines=_hopper_declines,
     constants=lambda features, config: {"head_dim": _hopper_head_dim(features), "mask": features["mask"], **config},
     grid=("min(compute_units, cdiv(seqlen_q, block_m) * heads_q * batch * cdiv(head_dim, 256))", "1", "1"),
-    options=lambda config: {"num_warps": 4},
+    options=lambda _: {"num_warps": 4},
     requires=_hopper_requires,
     descriptors=_hopper_descriptors,
     workspace=(Workspace("counter", "4", zeroed=True),),

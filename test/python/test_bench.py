@@ -55,7 +55,7 @@ def test_geomeans_are_over_cases_that_both_sides_take() -> None:
         return [Row(case, "gpu", name, Timing(us, 0.0), None) for name, us in times.items()]
 
     a, b = Case(seqlen_q=1024), Case(seqlen_q=2048)
-    summaries = geomeans([rows(a, aotattn=10, flash=20, cudnn=9), rows(b, aotattn_op=10, flash=80), rows(b, flash=1)])
+    summaries = geomeans([rows(a, aotattn=10, flash=20, cudnn=9), rows(b, aotattn=10, flash=80), rows(b, flash=1)])
     assert summaries == [
         {"peer": "flash", "cases": 2, "geomean": 4.0, "worst": 2.0, "worst_case": str(a)},
         {"peer": "cudnn", "cases": 1, "geomean": 0.9, "worst": 0.9, "worst_case": str(a)},

@@ -62,7 +62,7 @@ def test_images_hold_no_path_of_the_build_machine(tree: Path) -> None:
 def test_a_failed_compile_is_named_and_leaves_the_old_store(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = tree / "aotattn-gfx950.db"
     old.write_text("the old store")
-    broken = replace(kernels.fwd_flash, options=lambda config: {"num_warps": 4, "num_stagse": 2})
+    broken = replace(kernels.fwd_flash, options=lambda _: {"num_warps": 4, "num_stagse": 2})
     monkeypatch.setitem(kernels.KERNELS, "fwd_flash", broken)
     monkeypatch.setattr(
         build_module, "_compile_apart", build_module.compile_to

@@ -16,12 +16,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 from aotattn import runtime
+from aotattn.bench.against import OURS, ours, peer
+from aotattn.bench.timing import Side, alternate
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import (
+    SDPBackend,
     activate_flash_attention_impl,
     current_flash_attention_impl,
     list_flash_attention_impls,
     restore_flash_attention_impl,
+    sdpa_kernel,
 )
 
 DIRECTORY = Path(os.environ["FAKE_LIBRARIES"])
@@ -41,6 +45,7 @@ FAKE.fake_start()
 torch.cuda._lazy_init = lambda: None  # refuses to start CUDA in a CPU build
 
 FLASH = torch.ops.aten._scaled_dot_product_flash_attention
+OPERATORS = ("flash", "efficient", "cudnn")
 FILL = 7.0  # what stands for PyTorch's own kernel gives this
 
 
@@ -50,6 +55,29 @@ def active() -> Iterator[None]:
     yield
     if current_flash_attention_impl():
         restore_flash_attention_impl()
+
+
+def attend(
+    operator: str,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    bias: torch.Tensor | None = None,
+    lse: bool = True,
+    dropout_p: float = 0.0,
+    causal: bool = False,
+    debug_mask: bool = False,
+    scale: float | None = None,
+) -> Any:
+    """PyTorch's operators, called alike."""
+    arguments: list[Any] = [q, k, v]
+    if operator != "flash":
+        arguments += [bias, lse]
+    arguments += [dropout_p, causal]
+    if operator != "efficient":
+        arguments += [debug_mask]
+    return getattr(torch.ops.aten, f"_scaled_dot_product_{operator}_attention")(*arguments, scale=scale)
 
 
 def draw(heads: int, seqlen: int, head_dim: int = 32, *, batch: int = 2, dtype: torch.dtype = torch.bfloat16) -> Any:
@@ -89,13 +117,15 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-def exact(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float) -> Any:
-    """out and lse in float64 on the host; causal is aligned bottom-right."""
+def exact(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float, bottom_right: bool = False
+) -> Any:
+    """out and lse in float64 on the host."""
     q, k, v = (t.cpu().double() for t in (q, k, v))
     k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
     scores = q @ k.mT * scale
     if causal:
-        seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril(k.shape[2] - q.shape[2])
+        seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril((k.shape[2] - q.shape[2]) * bottom_right)
         scores = scores.masked_fill(~seen, -math.inf)
     return scores.softmax(-1) @ v, scores.logsumexp(-1)
 
@@ -118,15 +148,16 @@ def test_import_registers_the_name_and_activates_nothing() -> None:
     assert FAKE.fake_operator_calls() == before[1] + 1
 
 
-def test_activation_comes_and_goes() -> None:
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_activation_comes_and_goes(operator: str) -> None:
     q = draw(2, 5)
     for _ in range(3):
         activate_flash_attention_impl("aotattn")
         served, operator_calls = counts()[0], FAKE.fake_operator_calls()
-        FLASH(q, q, q)
+        attend(operator, q, q, q)
         assert (counts()[0], FAKE.fake_operator_calls()) == (served + 1, operator_calls)
         restore_flash_attention_impl()
-        FLASH(q, q, q)
+        attend(operator, q, q, q)
         assert (counts()[0], FAKE.fake_operator_calls()) == (served + 1, operator_calls + 1)
 
 
@@ -144,47 +175,111 @@ def test_an_old_handle_leaves_a_new_activation_alone() -> None:
 
 @pytest.mark.usefixtures("active")
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("sizes", [(4, 4, 5, 5), (6, 2, 5, 9), (4, 1, 1, 7), (1, 1, 6, 6)], ids=str)
-def test_results_have_the_forms_of_the_meta_kernel(layout: str, sizes: tuple[int, int, int, int]) -> None:
+@pytest.mark.parametrize("sizes", [(4, 4, 5, 5), (6, 2, 5, 9), (4, 1, 1, 7), (1, 1, 6, 6), (2, 2, 64, 3)], ids=str)
+@pytest.mark.parametrize(("operator", "head_dim_v"), [(n, 32) for n in OPERATORS] + [("efficient", 16), ("cudnn", 16)])
+def test_results_have_the_forms_of_the_meta_kernel(
+    operator: str, head_dim_v: int, layout: str, sizes: tuple[int, int, int, int]
+) -> None:
     heads_q, heads_k, seqlen_q, seqlen_k = sizes
-    q, k, v = (LAYOUTS[layout](t) for t in (draw(heads_q, seqlen_q), draw(heads_k, seqlen_k), draw(heads_k, seqlen_k)))
+    drawn = draw(heads_q, seqlen_q), draw(heads_k, seqlen_k), draw(heads_k, seqlen_k, head_dim_v)
+    q, k, v = (LAYOUTS[layout](t) for t in drawn)
     served = counts()[0]
-    results = FLASH(q, k, v)
-    assert counts()[0] == served + 1
-    assert all(r.device == q.device for r in results if isinstance(r, torch.Tensor))
-    with FakeTensorMode():
-        fake = [torch.empty_strided(t.size(), t.stride(), dtype=t.dtype, device=t.device) for t in (q, k, v)]
-        promised = FLASH(*fake)
-    assert forms(results) == forms(promised)
-    assert forms(results)[2:6] == [None, None, seqlen_q, seqlen_k]
-    rng_state = ((2,), (1,), torch.uint64) if PLATFORM == "cuda" else ((), (), torch.int64)
-    assert forms(results)[6:8] == [rng_state, ((), (), rng_state[2])]
+    for lse in (True, False):
+        results = attend(operator, q, k, v, lse=lse)
+        assert all(r.device == q.device for r in results if isinstance(r, torch.Tensor))
+        with FakeTensorMode():
+            fake = [torch.empty_strided(t.size(), t.stride(), dtype=t.dtype, device=t.device) for t in (q, k, v)]
+            promised = attend(operator, *fake, lse=lse)
+        assert forms(results) == forms(promised)
+    assert counts()[0] == served + 2
 
 
 @pytest.mark.usefixtures("active")
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_forms_differ_between_cuda_and_hip() -> None:
+    """What the meta kernels promise follows torch.version, so compare with what it should say too."""
+    q = draw(4, 5)
+    flash, efficient, cudnn = (attend(operator, q, q, q) for operator in OPERATORS)
+    int64 = ((), (), torch.int64)
+    rng_state = ((2,), (1,), torch.uint64) if PLATFORM == "cuda" else int64
+    assert forms(flash)[2:8] == [None, None, 5, 5, rng_state, ((), (), rng_state[2])]
+    assert efficient[1].shape == (2, 4, 32 if PLATFORM == "cuda" else 5)
+    assert forms(efficient)[2:] == [int64, int64]
+    assert forms(cudnn)[1:] == [((2, 4, 5, 1), (20, 5, 1, 1), torch.float32), None, None, 5, 5, int64, int64, None]
+
+
+@pytest.mark.usefixtures("active")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_values(layout: str, causal: bool, dtype: torch.dtype) -> None:
-    q, k, v = (LAYOUTS[layout](t) for t in (draw(6, 5, dtype=dtype), draw(2, 9, dtype=dtype), draw(2, 9, dtype=dtype)))
-    out, lse, *_ = FLASH(q, k, v, 0.0, causal, False, scale=0.3)
-    assert STUB.stub_alignment() == 1
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_values(operator: str, layout: str, causal: bool, dtype: torch.dtype) -> None:
+    if dtype == torch.float32 and operator != "efficient":
+        pytest.skip("PyTorch's takes no float32")
+    flash = operator == "flash"
+    # cuDNN attention with a broadcast q and another head_dim_v promises an out whose last stride is not 1
+    head_dim_v = 32 if flash or layout == "broadcast" else 16
+    drawn = draw(6, 5, dtype=dtype), draw(2, 9, dtype=dtype), draw(2, 9, head_dim_v, dtype=dtype)
+    q, k, v = (LAYOUTS[layout](t) for t in drawn)
+    served = counts()[0]
+    out, lse, *_ = attend(operator, q, k, v, causal=causal, scale=0.3)
+    assert counts()[0] == served + 1
+    assert STUB.stub_alignment() == flash
     assert STUB.stub_scale() == pytest.approx(0.3)
-    expected_out, expected_lse = exact(q, k, v, causal=causal, scale=0.3)
+    expected_out, expected_lse = exact(q, k, v, causal=causal, scale=0.3, bottom_right=flash)
     torch.testing.assert_close(out.cpu().double(), expected_out, atol=1e-2, rtol=1e-2)
-    torch.testing.assert_close(lse.cpu().double(), expected_lse, atol=1e-5, rtol=1e-5)
+    lse = lse.squeeze(3) if operator == "cudnn" else lse
+    torch.testing.assert_close(lse[..., :5].cpu().double(), expected_lse, atol=1e-5, rtol=1e-5)
+    assert (lse[..., 5:].cpu() == math.inf).all()  # what PyTorch's backward of efficient attention counts on
+    (unasked, *_) = attend(operator, q, k, v, causal=causal, scale=0.3, lse=False)
+    assert torch.equal(unasked.cpu(), out.cpu())
 
 
 @pytest.mark.usefixtures("active")
-@pytest.mark.parametrize("head_dim", [32, 36])
-def test_scaled_dot_product_attention_is_served(head_dim: int) -> None:
-    """PyTorch pads head_dim = 36 before and takes the scale of 36."""
-    q, k, v = draw(6, 5, head_dim), draw(2, 5, head_dim), draw(2, 5, head_dim)
+@pytest.mark.parametrize("operator", ["efficient", "cudnn"])
+def test_more_queries_than_keys_where_causal_is_top_left(operator: str) -> None:
+    q, k, v = draw(6, 9), draw(2, 5), draw(2, 5)
     served = counts()[0]
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    out, *_ = attend(operator, q, k, v, causal=True, scale=0.3)
     assert counts()[0] == served + 1
+    expected, _ = exact(q, k, v, causal=True, scale=0.3)
+    torch.testing.assert_close(out.cpu().double(), expected, atol=1e-2, rtol=1e-2)
+
+
+ALLOWED = {name: getattr(SDPBackend, f"{name.upper()}_ATTENTION") for name in OPERATORS}
+
+
+@pytest.mark.usefixtures("active")
+@pytest.mark.parametrize(("head_dim", "backend"), [(32, b) for b in (*OPERATORS, "any")] + [(36, "flash")])
+def test_scaled_dot_product_attention_is_served(head_dim: int, backend: str) -> None:
+    """PyTorch pads head_dim = 36 before flash attention and takes the scale of 36."""
+    q, k, v = draw(6, 5, head_dim), draw(2, 5, head_dim), draw(2, 5, head_dim)
+    before, operator_calls = counts(), FAKE.fake_operator_calls()
+    with sdpa_kernel(list(ALLOWED.values()) if backend == "any" else ALLOWED[backend]):
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    assert counts() == (before[0] + 1, before[1])
+    assert FAKE.fake_operator_calls() == operator_calls
     expected, _ = exact(q, k, v, causal=True, scale=head_dim**-0.5)
     torch.testing.assert_close(out.cpu().double(), expected, atol=1e-2, rtol=1e-2)
+
+
+def test_sides_of_the_benchmark_run_who_they_are_named_after() -> None:
+    q = draw(2, 5)
+
+    def run(name: str) -> str:
+        F.scaled_dot_product_attention(q, q, q)
+        return name
+
+    ran: dict[str, set[tuple[int, int]]] = {}
+
+    def measure(call: Callable[[], str], times: int) -> float:
+        served, operator_calls = counts()[0], FAKE.fake_operator_calls()
+        name = call()
+        ran.setdefault(name, set()).add((counts()[0] - served, FAKE.fake_operator_calls() - operator_calls))
+        return 1.0
+
+    sides: list[Side] = [ours(lambda: run(OURS)), *(peer(n, lambda n=n: run(n)) for n in OPERATORS)]
+    alternate({side.name: side for side in sides}, measure)
+    assert ran == {OURS: {(1, 0)}} | {name: {(0, 1)} for name in OPERATORS}
 
 
 @pytest.mark.usefixtures("active")
@@ -194,36 +289,63 @@ def test_platform_device_and_stream_reach_the_library() -> None:
     assert (STUB.stub_platform(), STUB.stub_device(), STUB.stub_stream()) == (runtime.PLATFORMS[PLATFORM], 3, 1003)
 
 
-DECLINES: dict[str, tuple[Callable[[], Any], str]] = {
-    "dropout": (lambda: FLASH(draw(2, 5), draw(2, 5), draw(2, 5), 0.1), "dropout_p > 0"),
-    "debug_mask": (lambda: FLASH(draw(2, 5), draw(2, 5), draw(2, 5), 0.0, False, True), "return_debug_mask"),
-    "grad": (lambda: FLASH(draw(2, 5), draw(2, 5).requires_grad_(), draw(2, 5)), "requires grad"),
-    "float32": (lambda: FLASH(*[draw(2, 5, dtype=torch.float32)] * 3), "float16 or bfloat16"),
-    "mixed_dtypes": (lambda: FLASH(draw(2, 5), draw(2, 5), draw(2, 5, dtype=torch.float16)), "one dtype"),
-    "other_device": (lambda: FLASH(draw(2, 5), draw(2, 5), draw(2, 5).cpu()), "one device"),
-    "head_dim_v": (lambda: FLASH(draw(2, 5), draw(2, 5), draw(2, 5, 16)), "head_dim of v"),
-    "empty": (lambda: FLASH(draw(2, 5), draw(2, 0), draw(2, 0)), "a size is 0"),
-    "rows_without_keys": (lambda: FLASH(draw(2, 9), draw(2, 5), draw(2, 5), 0.0, True), "see no key"),
-    "no_kernel": (lambda: FLASH(*[draw(2, 5, 24)] * 3), "takes no head_dim = 24"),
+DECLINES: dict[str, tuple[tuple[str, ...], Callable[[str], Any], str]] = {
+    "bias": (
+        ("efficient", "cudnn"),
+        lambda op: attend(op, *[draw(2, 5)] * 3, bias=draw(2, 5, 5)),
+        "attn_bias",
+    ),
+    "dropout": (OPERATORS, lambda op: attend(op, *[draw(2, 5)] * 3, dropout_p=0.1), "dropout_p > 0"),
+    "debug_mask": (
+        ("flash", "cudnn"),
+        lambda op: attend(op, *[draw(2, 5)] * 3, debug_mask=True),
+        "return_debug_mask",
+    ),
+    "grad": (OPERATORS, lambda op: attend(op, draw(2, 5), draw(2, 5).requires_grad_(), draw(2, 5)), "requires grad"),
+    "float32": (
+        ("flash", "cudnn"),
+        lambda op: attend(op, *[draw(2, 5, dtype=torch.float32)] * 3),
+        "float16 or bfloat16",
+    ),
+    "mixed_dtypes": (
+        OPERATORS,
+        lambda op: attend(op, draw(2, 5), draw(2, 5), draw(2, 5, dtype=torch.float16)),
+        "one dtype",
+    ),
+    "other_device": (OPERATORS, lambda op: attend(op, draw(2, 5), draw(2, 5), draw(2, 5).cpu()), "one device"),
+    "head_dim_v": (("flash",), lambda op: attend(op, draw(2, 5), draw(2, 5), draw(2, 5, 16)), "head_dim of v"),
+    "empty": (OPERATORS, lambda op: attend(op, draw(2, 5), draw(2, 0), draw(2, 0)), "a size is 0"),
+    "rows_without_keys": (
+        ("flash",),
+        lambda op: attend(op, draw(2, 9), draw(2, 5), draw(2, 5), causal=True),
+        "see no key",
+    ),
+    "no_kernel": (OPERATORS, lambda op: attend(op, *[draw(2, 5, 24)] * 3), "takes no head_dim = 24"),
 }
 
 
 @pytest.mark.usefixtures("active")
-@pytest.mark.parametrize("case", DECLINES)
-def test_a_declined_call_is_pytorchs_own(case: str) -> None:
-    call, reason = DECLINES[case]
+@pytest.mark.parametrize(("operator", "case"), [(op, case) for case in DECLINES for op in DECLINES[case][0]])
+def test_a_declined_call_is_pytorchs_own(operator: str, case: str) -> None:
+    _, call, reason = DECLINES[case]
     before = aotattn.torch.counters()
     kernel_calls = FAKE.fake_kernel_calls()
-    out, lse, cum_seq_q, cum_seq_k, max_q, _, rng_state, unused, debug_mask = call()
+    results = call(operator)
     after = aotattn.torch.counters()
     assert (after.served, after.declined) == (before.served, before.declined + 1)
     assert FAKE.fake_kernel_calls() == kernel_calls + 1
     grown = [r for r, count in after.reasons.items() if count > before.reasons.get(r, 0)]
     assert len(grown) == 1
     assert reason in grown[0]
-    assert (out.detach().cpu() == FILL).all()
-    assert (cum_seq_q, cum_seq_k, max_q) == (None, None, out.shape[2])
-    assert (lse.shape, rng_state.shape, unused.shape, debug_mask.shape) == (out.shape[:3], (2,), (), (0,))
+    assert operator == "flash" or FAKE.fake_with_bias() == (case == "bias")
+    assert (results[0].detach().cpu() == FILL).all()
+    restore_flash_attention_impl()
+    assert forms(results) == forms(call(operator))
+
+
+@pytest.mark.usefixtures("active")
+def test_an_lse_that_pytorchs_own_kernel_leaves_out() -> None:
+    assert attend("cudnn", *[draw(2, 5)] * 3, lse=False, dropout_p=0.1)[1] is None
 
 
 @pytest.mark.usefixtures("active")
@@ -277,6 +399,14 @@ def test_why_not() -> None:
     assert why_not(q.cpu(), q.cpu(), q.cpu()) == "q, k and v must be on a GPU"
     assert "requires grad" in why_not(q, q, draw(2, 5).requires_grad_())
     assert "head_dim = 24" in why_not(*[draw(2, 5, 24)] * 3)
+    f32 = [draw(2, 5, dtype=torch.float32)] * 3
+    assert why_not(*f32, backend=SDPBackend.EFFICIENT_ATTENTION) is None
+    for name in ("flash", "cudnn"):
+        assert "float16 or bfloat16" in why_not(*f32, backend=ALLOWED[name])
+        with sdpa_kernel(ALLOWED[name]):  # PyTorch's rules choose it
+            assert "float16 or bfloat16" in why_not(*f32)
+    with sdpa_kernel(SDPBackend.MATH):
+        assert "neither flash" in why_not(q, q, q)
     assert counts() == before
 
 
@@ -292,12 +422,15 @@ def test_threads_share_the_counters() -> None:
 
 
 @pytest.mark.usefixtures("active")
-def test_torch_compile_sees_the_same_results() -> None:
-    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_torch_compile_sees_the_same_results(operator: str) -> None:
+    def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).contiguous()
 
     q, k, v = (bshd(draw(4, 6, 32)) for _ in range(3))
     served = counts()[0]
-    compiled = torch.compile(attend, backend="aot_eager", fullgraph=True)(q, k, v)
-    assert counts()[0] == served + 1
-    torch.testing.assert_close(compiled.cpu(), attend(q, k, v).cpu())
+    torch.compiler.reset()
+    with sdpa_kernel(ALLOWED[operator]):
+        compiled = torch.compile(sdpa, backend="aot_eager", fullgraph=True)(q, k, v)
+        assert counts()[0] == served + 1
+        torch.testing.assert_close(compiled.cpu(), sdpa(q, k, v).cpu())

@@ -17,13 +17,17 @@ aot_call last_call;
 aot_attn_fwd_params last_params;
 
 float load(const aot_tensor& t, int64_t offset) {
+  if (t.dtype == AOT_F32)
+    return static_cast<const float*>(t.data)[offset];
   if (t.dtype == AOT_F16)
     return static_cast<const c10::Half*>(t.data)[offset];
   return static_cast<const c10::BFloat16*>(t.data)[offset];
 }
 
 void store(const aot_tensor& t, int64_t offset, float value) {
-  if (t.dtype == AOT_F16)
+  if (t.dtype == AOT_F32)
+    static_cast<float*>(t.data)[offset] = value;
+  else if (t.dtype == AOT_F16)
     static_cast<c10::Half*>(t.data)[offset] = value;
   else
     static_cast<c10::BFloat16*>(t.data)[offset] = value;
@@ -35,10 +39,11 @@ int64_t at(const aot_tensor& t, int64_t batch, int64_t head, int64_t row) {
 
 void attend(const aot_attn_fwd_params& p, int64_t batch, int64_t head, int64_t row) {
   const int64_t seqlen_q = p.q.size[2], seqlen_k = p.k.size[2], head_dim = p.q.size[3];
+  const int64_t head_dim_v = p.v.size[3];
   const int64_t head_k = head / (p.q.size[1] / p.k.size[1]);
   const int64_t shift = p.alignment == AOT_BOTTOM_RIGHT ? seqlen_k - seqlen_q : 0;
   const int64_t last = p.mask == AOT_MASK_CAUSAL ? std::min(row + shift + 1, seqlen_k) : seqlen_k;
-  std::vector<double> scores(last), sum(head_dim);
+  std::vector<double> scores(last), sum(head_dim_v);
   double highest = -std::numeric_limits<double>::infinity(), total = 0;
   for (int64_t key = 0; key < last; ++key) {
     double dot = 0;
@@ -50,12 +55,13 @@ void attend(const aot_attn_fwd_params& p, int64_t batch, int64_t head, int64_t r
   for (int64_t key = 0; key < last; ++key) {
     const double weight = std::exp(scores[key] - highest);
     total += weight;
-    for (int64_t d = 0; d < head_dim; ++d)
+    for (int64_t d = 0; d < head_dim_v; ++d)
       sum[d] += weight * double(load(p.v, at(p.v, batch, head_k, key) + d));
   }
-  for (int64_t d = 0; d < head_dim; ++d)
+  for (int64_t d = 0; d < head_dim_v; ++d)
     store(p.out, at(p.out, batch, head, row) + d, float(sum[d] / total));
-  static_cast<float*>(p.lse.data)[at(p.lse, batch, head, row)] = float(highest + std::log(total));
+  if (p.lse.data)
+    static_cast<float*>(p.lse.data)[at(p.lse, batch, head, row)] = float(highest + std::log(total));
 }
 
 } // namespace

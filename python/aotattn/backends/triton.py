@@ -128,7 +128,7 @@ def _request(variant: Variant) -> dict[str, Any]:
             for name in names
             if name in hints
         },
-        "options": {"enable_fp_fusion": True, **variant.kernel.options(variant.config)},
+        "options": {"enable_fp_fusion": True, **variant.kernel.options(variant)},
     }
 
 

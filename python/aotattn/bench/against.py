@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import torch
 
 OURS = "aotattn"
-OURS_BELOW = "aotattn_op"  # PyTorch's rules keep flash attention from the case (head_dim over 256): the op by itself
 PEERS = {  # name -> torch.nn.attention.SDPBackend
     "flash": "FLASH_ATTENTION",
     "cudnn": "CUDNN_ATTENTION",
@@ -60,9 +59,6 @@ def against_torch(cases: Sequence[Case], device: Device, seed: int) -> Iterator[
             q, k, v = (tensors[name].view for name in "qkv")
             call = sdpa(case, q, k, v)
             sides = {s.name: s for s in (ours(call), *(peer(name, call) for name in PEERS)) if takes(s)}
-            below = Side(OURS_BELOW, flash_op(case, q, k, v), activated)
-            if OURS not in sides and takes(below):
-                sides = {below.name: below, **sides}
             timings = alternate(sides, device_time)
             best = min((t.median_us for name, t in timings.items() if name in PEERS), default=None)
             yield [Row(case, device.name, n, t, best / t.median_us if best else None) for n, t in timings.items()]
@@ -83,14 +79,6 @@ def sdpa(case: Case, q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor") ->
     return lambda: F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=case.sm_scale, enable_gqa=gqa)
 
 
-def flash_op(case: Case, q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor") -> Callable[[], Any]:
-    """The op that F.scaled_dot_product_attention calls once it has chosen flash attention."""
-    import torch
-
-    op, causal = torch.ops.aten._scaled_dot_product_flash_attention, case.mask == "causal"
-    return lambda: op(q, k, v, 0.0, causal, False, scale=case.sm_scale)
-
-
 def peer(name: str, call: Callable[[], Any]) -> Side:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -103,24 +91,22 @@ def ours(call: Callable[[], Any]) -> Side:
 
 @contextmanager
 def activated() -> Iterator[None]:
-    """aotattn in the place of PyTorch's flash attention, which PyTorch prefers to what else is allowed here."""
-    import torch.nn.attention as attention
+    """aotattn in the place of PyTorch's fused attention, whichever PyTorch's rules choose."""
+    from torch.nn.attention import activate_flash_attention_impl, restore_flash_attention_impl
 
     import aotattn.torch  # noqa: F401  registers the implementation
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch says once that a kernel is overridden
-        attention.activate_flash_attention_impl("aotattn")
+        activate_flash_attention_impl("aotattn")
     try:
-        usual = [getattr(attention.SDPBackend, PEERS[name]) for name in ("flash", "efficient", "math")]
-        with attention.sdpa_kernel(usual):
-            yield
+        yield
     finally:
-        attention.restore_flash_attention_impl()
+        restore_flash_attention_impl()
 
 
 def takes(side: Side) -> bool:
-    """Whether the side computes the case; for ours, whether it was our kernel that ran."""
+    """Whether the side computes the case: ours by our kernel, a peer without it."""
     import torch
 
     launched = runtime.launch_count()
@@ -133,7 +119,7 @@ def takes(side: Side) -> bool:
         if side.name == OURS:
             raise
         return False
-    return side.name in PEERS or runtime.launch_count() > launched
+    return (runtime.launch_count() > launched) == (side.name == OURS)
 
 
 def geomeans(cases: Sequence[Sequence[Row]]) -> list[dict[str, Any]]:
@@ -143,9 +129,8 @@ def geomeans(cases: Sequence[Sequence[Row]]) -> list[dict[str, Any]]:
         ratios = {}
         for rows in cases:
             times = {row.side: row.timing.median_us for row in rows}
-            mine = times.get(OURS, times.get(OURS_BELOW))
-            if mine and name in times:
-                ratios[str(rows[0].case)] = times[name] / mine
+            if OURS in times and name in times:
+                ratios[str(rows[0].case)] = times[name] / times[OURS]
         if ratios:
             worst = min(ratios, key=lambda case: ratios[case])
             summaries.append(

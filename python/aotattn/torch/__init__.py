@@ -5,9 +5,9 @@
     activate_flash_attention_impl("aotattn")    # from here on the library serves what PyTorch's fused attention would
     restore_flash_attention_impl()              # PyTorch's own again
 
-It stands in the place of aten::_scaled_dot_product_flash_attention, _efficient_attention and _cudnn_attention: whichever
-of them PyTorch's rules choose, the call comes here. What the rules leave to PyTorch's math (an enable_gqa call with
-head_dim over 256 in PyTorch 2.11) does not.
+It stands in the place of aten::_scaled_dot_product_flash_attention, ..._efficient_attention and ..._cudnn_attention:
+whichever of them PyTorch's rules choose, the call comes here. What the rules leave to PyTorch's math does not, such as
+an enable_gqa call with head_dim over 256 in PyTorch 2.11.
 
 A call that the library does not take (attn_mask, dropout, gradients, a problem without a kernel) runs PyTorch's own
 kernel. The logger "aotattn" says why at debug level, `counters()` says how often, `why_not(...)` answers ahead.
