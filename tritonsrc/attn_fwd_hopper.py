@@ -204,7 +204,7 @@ def ring(use, NUM_SLOTS: gl.constexpr):
 
 @gluon.jit
 def units_at_a_time(cfg, sizes):
-    """Units (a slice of a head) whose tiles alternate: one head when all tiles are as long, else as many as share L2."""
+    """Units (a slice of a head) whose tiles alternate: one head when all tiles are as long, else what L2 holds."""
     heads = 1
     if cfg.CAUSAL:
         heads = gl.maximum(cfg.HEADS_TIMES_KEYS // sizes.seqlen_k, 1) * (sizes.heads_q // sizes.heads_k)
@@ -407,8 +407,8 @@ def scale_rows(work, acc, factor):
 @gluon.jit
 def start_scores(work, block, FIRST: gl.constexpr):
     """Start q @ k.T of the block-th key block. FIRST: q may not have arrived yet."""
-    # With slots that it knows, the compiler keeps all operand addresses in registers over the loop: 568 bytes of
-    # spill at HEAD_DIM 512. HIDE_SLOTS where registers are short; elsewhere it only adds instructions.
+    # From slots that it knows the compiler makes all operand addresses before the loop and keeps them in registers: 568
+    # bytes of spill at HEAD_DIM 512. HIDE_SLOTS where registers are short; elsewhere it only adds instructions.
     cfg = work.cfg
     stage, phase = ring(block, cfg.KV_STAGES)
     hidden_zero = 0
@@ -531,7 +531,8 @@ def take_work(cfg, pipes, sizes, scale_log2, first_row, num_tiles, WARPGROUP: gl
     end_row = first_row + ((WARPGROUP + 1) * ROWS if cfg.SKIP_BLOCKS else cfg.BLOCK_M)
     num_blocks = count_blocks(cfg, sizes, end_row)
     last_key = last_keys(cfg, sizes, first_row + WARPGROUP * ROWS)
-    return Work(cfg, pipes, scale_log2, q_slot, q_phase, last_key, num_blocks, sizes.batch >> 31)
+    zero = sizes.batch >> 31  # which the compiler cannot know
+    return Work(cfg, pipes, scale_log2, q_slot, q_phase, last_key, num_blocks, zero)
 
 
 @gluon.jit

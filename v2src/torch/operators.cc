@@ -81,7 +81,11 @@ bool flash_falls_back(const Arguments& a, Results* r, AOTITorchError* error) {
   return flash;
 }
 
-const char* efficient_declines(const Arguments&, const AttentionProblem&) { return nullptr; }
+// On an H200 PyTorch's kernel, with its three tf32 products for one of f32, takes 3.0 ms where ours
+// takes 23.2 ms (head_dim 128, 16 heads, 4096 tokens). AMD's matrix units have f32.
+const char* efficient_declines(const Arguments&, const AttentionProblem& problem) {
+  return on_hip() ? nullptr : declines_f32(problem);
+}
 
 // out lies as [batch, seqlen_q, heads_q, head_dim_v]. PyTorch's own seed and offset are on the CPU
 // except in a graph capture; ours are where the meta kernel's are.
