@@ -35,7 +35,6 @@ class Config:
     PING_PONG: gl.constexpr
     OVERLAP_TILES: gl.constexpr
     CAUSAL: gl.constexpr
-    MASK_LAST: gl.constexpr
     SKIP_BLOCKS: gl.constexpr
     NUM_CONSUMERS: gl.constexpr
     Q_BUFFERS: gl.constexpr
@@ -51,7 +50,7 @@ class Config:
     P: gl.constexpr
 
     @gluon.constexpr_function
-    def __init__(self, HEAD_DIM, MASK, BLOCK_M, BLOCK_N, KV_STAGES, ORDER, PING_PONG, OVERLAP_TILES, EVEN):
+    def __init__(self, HEAD_DIM, MASK, BLOCK_M, BLOCK_N, KV_STAGES, ORDER, PING_PONG, OVERLAP_TILES):
         out_columns = min(HEAD_DIM, 256)
         part_columns = HEAD_DIM if HEAD_DIM <= 256 else 128
         out = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, out_columns, 16])
@@ -62,7 +61,6 @@ class Config:
         self.PING_PONG = gl.constexpr(PING_PONG)
         self.OVERLAP_TILES = gl.constexpr(OVERLAP_TILES)
         self.CAUSAL = gl.constexpr(MASK == "causal")
-        self.MASK_LAST = gl.constexpr(MASK == "causal" or not EVEN)
         # not with PING_PONG, where all consumers need the same number of turns
         self.SKIP_BLOCKS = gl.constexpr(MASK == "causal" and BLOCK_N < BLOCK_M and not PING_PONG)
         self.NUM_CONSUMERS = gl.constexpr(BLOCK_M // ROWS.value)
@@ -445,9 +443,7 @@ def first_scores(work, block):
     stage, _ = ring(block, work.cfg.KV_STAGES)
     for part in gl.static_range(work.cfg.NUM_PARTS):
         work.pipes.k.release(stage * work.cfg.NUM_PARTS + part)
-    if work.cfg.MASK_LAST:
-        scores = mask_block(work, scores, 0)
-    return scores
+    return mask_block(work, scores, 0)
 
 
 @gluon.jit
@@ -633,7 +629,7 @@ def attn_fwd_hopper(
     bottom_right,
     HEAD_DIM: gl.constexpr, MASK: gl.constexpr,
     BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, KV_STAGES: gl.constexpr,
-    ORDER: gl.constexpr, PING_PONG: gl.constexpr, OVERLAP_TILES: gl.constexpr, EVEN: gl.constexpr,
+    ORDER: gl.constexpr, PING_PONG: gl.constexpr, OVERLAP_TILES: gl.constexpr,
 ):
     """out = softmax(sm_scale * q @ k.T) @ v and the log-sum-exp of each row; a row without a key gives 0 and -inf.
 
@@ -649,12 +645,11 @@ def attn_fwd_hopper(
     KV_STAGES         key blocks in flight, a power of two
     ORDER             0: step_overlapping, 1: run_back_to_back; PING_PONG: its consumers take turns
     OVERLAP_TILES     q has two buffers and out its own, so that loads and stores of neighbouring tiles overlap
-    EVEN              seqlen_k is a multiple of BLOCK_N: no mask without MASK
 
     Compile with num_warps=4; launch min(multiprocessors, tiles) programs, one tile for each BLOCK_M rows (and each 256
     columns) of a head.
     """
-    cfg = Config(HEAD_DIM, MASK, BLOCK_M, BLOCK_N, KV_STAGES, ORDER, PING_PONG, OVERLAP_TILES, EVEN)
+    cfg = Config(HEAD_DIM, MASK, BLOCK_M, BLOCK_N, KV_STAGES, ORDER, PING_PONG, OVERLAP_TILES)
     diagonal = gl.where(bottom_right != 0, seqlen_k - seqlen_q, 0)
     sizes = Sizes(batch, heads_q, heads_k, seqlen_q, seqlen_k, diagonal)
     pipes = allocate_pipes(cfg, q_desc, k_desc, v_desc, out_desc)

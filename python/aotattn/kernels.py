@@ -160,18 +160,13 @@ fwd_flash = Kernel(
 
 # ---- Gluon on sm_90: persistent, warp-specialised --------------------------------------------------------------------
 
-HOPPER_NAMES = ("block_m", "block_n", "kv_stages", "order", "ping_pong", "overlap_tiles", "even")
-# head_dim of the image -> configs; even=True needs whole blocks of keys and pays only at head_dim 64
+HOPPER_NAMES = ("block_m", "block_n", "kv_stages", "order", "ping_pong", "overlap_tiles")
+# head_dim of the image -> configs
 HOPPER_CONFIGS: dict[int, tuple[tuple[int, ...], ...]] = {
-    64: (
-        (192, 128, 4, 1, False, True, True),
-        (128, 128, 4, 0, False, True, True),
-        (192, 128, 4, 1, False, True, False),
-        (128, 128, 4, 0, False, True, False),
-    ),
-    128: ((128, 128, 2, 1, True, True, False), (128, 128, 2, 1, False, True, False)),
-    256: ((128, 64, 2, 1, False, False, False), (128, 64, 2, 1, True, False, False)),
-    512: ((128, 64, 1, 1, False, False, False), (128, 64, 1, 1, True, False, False)),
+    64: ((192, 128, 4, 1, False, True), (128, 128, 4, 0, False, True)),
+    128: ((128, 128, 2, 1, True, True), (128, 128, 2, 1, False, True)),
+    256: ((128, 64, 2, 1, False, False),),
+    512: ((128, 64, 1, 1, False, False),),
 }
 
 
@@ -181,8 +176,7 @@ def _hopper_head_dim(features: Values) -> int:
 
 
 def _hopper_configs(arch: str, features: Values) -> list[Values]:
-    rows = [dict(zip(HOPPER_NAMES, row, strict=True)) for row in HOPPER_CONFIGS[_hopper_head_dim(features)]]
-    return [row for row in rows if features["mask"] == "none" or not row["even"]]
+    return [dict(zip(HOPPER_NAMES, row, strict=True)) for row in HOPPER_CONFIGS[_hopper_head_dim(features)]]
 
 
 def _hopper_declines(arch: str, features: Values) -> str | None:
@@ -198,13 +192,11 @@ def _hopper_declines(arch: str, features: Values) -> str | None:
 
 
 def _hopper_requires(v: Variant) -> list[Requirement]:
-    even = Requirement("seqlen_k % block_n == 0", "seqlen_k is no multiple of the key block")
     return [
         *_aligned(v),
         Requirement("seqlen_k >= 1", "there are no keys"),
         Requirement("scale_sign > 0", "sm_scale is not positive"),  # the row maximum is taken before the scale
         Requirement("cdiv(seqlen_q, block_m) * heads_q * batch < 1073741824", "too many tiles to count in 32 bits"),
-        *([even] if v.config["even"] else []),
     ]
 
 
@@ -238,8 +230,8 @@ def _core(v: Variant) -> bool:
     if v["head_dim"] not in CORE_HEAD_DIMS or v["head_dim_v"] != v["head_dim"]:
         return False
     any_layout = not v.config.get("aligned", True)
-    usual = [c for c in v.kernel.configs(v.arch, v.features) if not c.get("even", False)]
-    return any_layout or (v.config == usual[0] and v["dtype"] != "f32")
+    first = v.config == v.kernel.configs(v.arch, v.features)[0]
+    return any_layout or (first and v["dtype"] != "f32")
 
 
 PROFILES: dict[str, Callable[[Variant], bool]] = {"core": _core, "full": lambda _: True}
