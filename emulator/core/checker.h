@@ -1,0 +1,73 @@
+// Shadow state of one workgroup: which registers wait for a load, which data was ever written, who
+// touched which LDS dword since the last barrier. Violations throw Fault.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/wave.h"
+
+namespace emu {
+
+class Checker {
+public:
+  explicit Checker(Workgroup& group);
+
+  // Before an instruction runs: its operands may be read; which of its results are defined.
+  void before(Wave& wave, const Instruction& i);
+
+  void issued(Wave& wave, PendingOp& op, Queue queue);
+  void completed(Wave& wave, PendingOp& op);
+  void retired(Wave& wave, PendingOp& op, Queue queue);
+
+  // Marks the initial registers of a wave as defined.
+  void define(const Wave& wave, u16 reg, int count);
+  bool scratch_valid(const Wave& wave, int lane, u64 address) const;
+
+private:
+  struct Pending {
+    const Instruction* by = nullptr;
+    u16 count = 0;
+    Queue queue = Queue::vector;
+  };
+  struct WaveShadow {
+    Pending pending[kNumRegisters];
+    u64 valid[kNumRegisters] = {};                 // lanes; bits of the value for scalars
+    const Instruction* origin[kNumRegisters] = {}; // where undefined data came from
+    u32 num_pending = 0;
+    std::vector<u8> scratch_valid;
+  };
+  struct LdsShadow {
+    const Instruction* writer_at = nullptr;
+    const Instruction* reader_at = nullptr;
+    u32 write_epoch = ~0u, read_epoch = ~0u;
+    u32 readers = 0; // wave bits in read_epoch
+    u8 writer = 0;
+    u8 in_flight = 0; // wave + 1 of a transfer into LDS that is not retired
+    bool written = false, defined = false;
+  };
+
+  WaveShadow& shadow(const Wave& wave) { return *shadows_[wave.id]; }
+  void check_pending(Wave& wave, const Instruction& i);
+  void check_sinks(Wave& wave, const Instruction& i);
+  void require(Wave& wave, const Instruction& i, u16 reg, int count, u64 lanes, const char* use);
+  void access_lds(Wave& wave, const PendingOp& op, u64 address, u32 bytes, bool write, int lane);
+  template <class Visit> void visit_lds(const PendingOp& op, Visit visit);
+  void race(Wave& wave, const PendingOp& op, int lane, u64 address, const char* kind, u32 other,
+            const Instruction* other_at);
+  void propagate(Wave& wave, const Instruction& i);
+  void propagate_lds(Wave& wave, PendingOp& op);
+  void propagate_vector(Wave& wave, const Instruction& i);
+  void propagate_scalar(Wave& wave, const Instruction& i);
+  void propagate_matrix(Wave& wave, const Instruction& i);
+  u64 source_valid(Wave& wave, const Instruction& i, int k, const Instruction** origin);
+  void set_valid(Wave& wave, u16 reg, u64 valid, u64 lanes, const Instruction* origin,
+                 const Instruction* here);
+
+  Workgroup& group_;
+  bool waits_, races_, uninitialised_;
+  std::vector<std::unique_ptr<WaveShadow>> shadows_;
+  std::vector<LdsShadow> lds_;
+};
+
+} // namespace emu
