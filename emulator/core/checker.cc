@@ -1,7 +1,6 @@
-// Waits, LDS races and undefined data seen by memory operations.
+// Waits for registers, and undefined data seen by memory operations.
 #include "core/checker.h"
 
-#include "core/memory_exec.h"
 #include "core/workgroup.h"
 #include "isa/disassemble.h"
 
@@ -16,7 +15,10 @@ Checker::Checker(Workgroup& group)
     if (uninitialised_)
       shadows_.back()->scratch_valid.resize(kLanes * (scratch + 3) / 4 + kLanes);
   }
-  lds_.resize((group.lds.size() + 3) / 4);
+  for (const Instruction& i : group.launch->kernel->program.code)
+    if (i.format == Format::ds && i.row->memory.bytes < 4)
+      unit_ = 1;
+  lds_.resize((group.lds.size() + unit_ - 1) / unit_);
 }
 
 void Checker::define(const Wave& wave, u16 reg, int count) {
@@ -72,12 +74,7 @@ void Checker::issued(Wave& wave, PendingOp& op, Queue queue) {
       op.valid[8 + d] = s.valid[i.data + d];
       op.valid[12 + d] = i.data2 != kNoRegister ? s.valid[i.data2 + d] : 0;
     }
-  visit_lds(op, [&](int lane, u64 address, u32 bytes, bool write) {
-    access_lds(wave, op, address, bytes, write, lane);
-    if (i.lds && waits_)
-      for (u64 d = address / 4; d < (address + bytes) / 4; ++d)
-        lds_[d].in_flight = static_cast<u8>(wave.id + 1);
-  });
+  issued_lds(wave, op);
 }
 
 void Checker::retired(Wave& wave, PendingOp& op, Queue) {
@@ -89,90 +86,7 @@ void Checker::retired(Wave& wave, PendingOp& op, Queue) {
         --s.pending[reg].count;
         --s.num_pending;
       }
-  bool barrier_passed = op.epoch != wave.epoch;
-  if (!i.lds && !barrier_passed)
-    return;
-  visit_lds(op, [&](int lane, u64 address, u32 bytes, bool write) {
-    if (i.lds)
-      for (u64 d = address / 4; d < (address + bytes) / 4; ++d)
-        lds_[d].in_flight = 0;
-    access_lds(wave, op, address, bytes, write, lane); // it may have happened only now
-  });
-}
-
-// Calls visit(lane, address, bytes, write) for every LDS access of the operation inside the LDS.
-template <class Visit> void Checker::visit_lds(const PendingOp& op, Visit visit) {
-  const Instruction& i = *op.instruction;
-  const MemoryRow& row = i.row->memory;
-  if (i.lds) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      u64 address = op.lds_address + u64{row.bytes} * lane;
-      if ((op.exec >> lane & 1) && address + row.bytes <= group_.lds.size())
-        visit(lane, address, row.bytes, true);
-    }
-    return;
-  }
-  if (i.format != Format::ds || row.kind == MemoryKind::bpermute ||
-      row.kind == MemoryKind::permute || row.kind == MemoryKind::swizzle)
-    return;
-  bool write = row.kind == MemoryKind::store || row.kind == MemoryKind::atomic;
-  for (int lane = 0; lane < kLanes; ++lane)
-    for (int e = 0; (op.exec >> lane & 1) && e < lds_elements(i); ++e) {
-      u64 address = lds_element_address(op, lane, e);
-      if (address + row.bytes <= group_.lds.size())
-        visit(lane, address, row.bytes, write);
-    }
-}
-
-void Checker::race(Wave& wave, const PendingOp& op, int lane, u64 address, const char* kind,
-                   u32 other, const Instruction* other_at) {
-  fault(wave, *op.instruction, Fault::race,
-        "lane " + std::to_string(lane) + ": LDS address " + std::to_string(address) + ": " + kind +
-            " wave " + std::to_string(other) +
-            (other_at ? " ('" + disassemble(*other_at) + "' at pc " + hex(other_at->pc) + ")" : "") +
-            " with no barrier in between");
-}
-
-void Checker::access_lds(Wave& wave, const PendingOp& op, u64 address, u32 bytes, bool write,
-                         int lane) {
-  u32 self = u32{1} << wave.id;
-  bool atomic = op.instruction->row->memory.kind == MemoryKind::atomic;
-  for (u64 d = address / 4; d <= (address + bytes - 1) / 4; ++d) {
-    LdsShadow& s = lds_[d];
-    if (waits_ && s.in_flight && !op.instruction->lds)
-      fault(wave, *op.instruction, Fault::wait,
-            "lane " + std::to_string(lane) + ": LDS address " + std::to_string(4 * d) +
-                " is still being filled by wave " + std::to_string(s.in_flight - 1) + " ('" +
-                disassemble(*s.writer_at) + "' at pc " + hex(s.writer_at->pc) +
-                "); its s_waitcnt vmcnt is missing in between");
-    if (uninitialised_ && !write && !s.written)
-      fault(wave, *op.instruction, Fault::uninitialised,
-            "lane " + std::to_string(lane) + ": LDS address " + std::to_string(4 * d) +
-                " was never written");
-    if (races_) {
-      bool other_wrote = s.write_epoch == wave.epoch && s.writer != wave.id;
-      if (other_wrote && !(atomic && s.writer_at && s.writer_at->row->memory.kind ==
-                                                        MemoryKind::atomic))
-        race(wave, op, lane, 4 * d, write ? "written, but also written by" : "read, but written by",
-             s.writer, s.writer_at);
-      u32 others = s.read_epoch == wave.epoch ? s.readers & ~self : 0;
-      if (write && others && !atomic)
-        race(wave, op, lane, 4 * d, "written, but read by",
-             static_cast<u32>(std::countr_zero(others)), s.reader_at);
-    }
-    if (write) {
-      s.write_epoch = wave.epoch;
-      s.writer = static_cast<u8>(wave.id);
-      s.writer_at = op.instruction;
-      s.written = true;
-    } else {
-      if (s.read_epoch != wave.epoch)
-        s.readers = 0;
-      s.read_epoch = wave.epoch;
-      s.readers |= self;
-      s.reader_at = op.instruction;
-    }
-  }
+  retired_lds(wave, op);
 }
 
 // The loaded registers are as defined as the memory they came from.
@@ -207,31 +121,6 @@ void Checker::completed(Wave& wave, PendingOp& op) {
         set_valid(wave, operand.reg + d, valid, op.exec, nullptr, &i);
     }
   }
-}
-
-// Whether LDS data is defined follows the data through stores, transfers and loads.
-void Checker::propagate_lds(Wave&, PendingOp& op) {
-  const Instruction& i = *op.instruction;
-  const MemoryRow& row = i.row->memory;
-  int dwords = std::max(1, row.bytes / 4), element = 0, last_lane = -1;
-  visit_lds(op, [&](int lane, u64 address, u32, bool write) {
-    element = lane == last_lane ? element + 1 : 0;
-    last_lane = lane;
-    for (int d = 0; d < dwords; ++d) {
-      LdsShadow& s = lds_[address / 4 + d];
-      if (row.kind == MemoryKind::atomic) {
-        s.defined = true;
-      } else if (write) {
-        u64 valid = i.lds ? op.valid[d] : op.valid[(element ? 12 : 8) + d];
-        s.defined = valid >> lane & 1;
-      } else if (!s.defined) {
-        if (row.kind == MemoryKind::transpose)
-          op.valid[0] = op.valid[1] &= ~(u64{0xffff} << (lane & ~15));
-        else
-          op.valid[element * dwords + d] &= ~(u64{1} << lane);
-      }
-    }
-  });
 }
 
 bool Checker::scratch_valid(const Wave& wave, int lane, u64 address) const {

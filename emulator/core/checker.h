@@ -37,22 +37,35 @@ private:
     u32 num_pending = 0;
     std::vector<u8> scratch_valid;
   };
+  // One dword of LDS, or one byte where the kernel has LDS accesses below a dword.
   struct LdsShadow {
     const Instruction* writer_at = nullptr;
     const Instruction* reader_at = nullptr;
     u32 write_epoch = ~0u, read_epoch = ~0u;
-    u32 readers = 0; // wave bits in read_epoch
-    u8 writer = 0;
-    u8 in_flight = 0; // wave + 1 of a transfer into LDS that is not retired
-    bool written = false, defined = false;
+    u32 writers = 0, readers = 0; // wave bits in write_epoch and read_epoch
+    u32 value = 0;                // last stored, where known
+    u8 in_flight = 0;             // wave + 1 of a transfer into LDS that is not retired
+    bool value_known = false, written = false, defined = false;
+  };
+  // What an access writes to a dword or byte: several waves may store the same value.
+  struct Stored {
+    u32 value;
+    bool known;
   };
 
   WaveShadow& shadow(const Wave& wave) { return *shadows_[wave.id]; }
   void check_pending(Wave& wave, const Instruction& i);
   void check_sinks(Wave& wave, const Instruction& i);
   void require(Wave& wave, const Instruction& i, u16 reg, int count, u64 lanes, const char* use);
-  void access_lds(Wave& wave, const PendingOp& op, u64 address, u32 bytes, bool write, int lane);
+  void access_lds(Wave& wave, const PendingOp& op, u64 address, u32 bytes, bool write, int lane,
+                  int element);
+  void check_race(Wave& wave, const PendingOp& op, const LdsShadow& s, u64 address, bool write,
+                  int lane, Stored stored);
+  Stored stored_value(const PendingOp& op, int lane, int element, u64 offset) const;
+  void set_in_flight(const PendingOp& op, u64 address, u32 bytes, u8 value);
   template <class Visit> void visit_lds(const PendingOp& op, Visit visit);
+  void issued_lds(Wave& wave, PendingOp& op);
+  void retired_lds(Wave& wave, PendingOp& op);
   void race(Wave& wave, const PendingOp& op, int lane, u64 address, const char* kind, u32 other,
             const Instruction* other_at);
   void propagate(Wave& wave, const Instruction& i);
@@ -67,6 +80,7 @@ private:
   Workgroup& group_;
   bool waits_, races_, uninitialised_;
   std::vector<std::unique_ptr<WaveShadow>> shadows_;
+  u32 unit_ = 4; // bytes of LDS a shadow entry stands for
   std::vector<LdsShadow> lds_;
 };
 
