@@ -43,13 +43,14 @@ private:
     const Instruction* reader_at = nullptr;
     u32 write_epoch = ~0u, read_epoch = ~0u;
     u32 writers = 0, readers = 0; // wave bits in write_epoch and read_epoch
-    u32 value = 0;                // last stored, where known
-    u8 in_flight = 0;             // wave + 1 of a transfer into LDS that is not retired
+    u32 in_flight = 0;            // waves with a transfer to here that is not retired
+    u64 value = 0;                // last stored, where known
     bool value_known = false, written = false, defined = false;
   };
-  // What an access writes to a dword or byte: several waves may store the same value.
+  // What an access writes to a dword or byte: several waves may store the same value. For a
+  // transfer from global memory the value is the address it comes from, with the top bit set.
   struct Stored {
-    u32 value;
+    u64 value;
     bool known;
   };
 
@@ -62,7 +63,7 @@ private:
   void check_race(Wave& wave, const PendingOp& op, const LdsShadow& s, u64 address, bool write,
                   int lane, Stored stored);
   Stored stored_value(const PendingOp& op, int lane, int element, u64 offset) const;
-  void set_in_flight(const PendingOp& op, u64 address, u32 bytes, u8 value);
+  void set_in_flight(const PendingOp& op, u64 address, u32 bytes, u32 waves, bool on);
   template <class Visit> void visit_lds(const PendingOp& op, Visit visit);
   void issued_lds(Wave& wave, PendingOp& op);
   void retired_lds(Wave& wave, PendingOp& op);

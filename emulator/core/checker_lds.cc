@@ -33,16 +33,16 @@ template <class Visit> void Checker::visit_lds(const PendingOp& op, Visit visit)
     }
 }
 
-void Checker::set_in_flight(const PendingOp& op, u64 address, u32 bytes, u8 value) {
+void Checker::set_in_flight(const PendingOp& op, u64 address, u32 bytes, u32 waves, bool on) {
   if (op.instruction->lds && waits_)
     for (u64 d = address / unit_; d < (address + bytes) / unit_; ++d)
-      lds_[d].in_flight = value;
+      lds_[d].in_flight = on ? lds_[d].in_flight | waves : lds_[d].in_flight & ~waves;
 }
 
 void Checker::issued_lds(Wave& wave, PendingOp& op) {
   visit_lds(op, [&](int lane, u64 address, u32 bytes, bool write, int element) {
     access_lds(wave, op, address, bytes, write, lane, element);
-    set_in_flight(op, address, bytes, static_cast<u8>(wave.id + 1));
+    set_in_flight(op, address, bytes, u32{1} << wave.id, true);
   });
 }
 
@@ -52,7 +52,7 @@ void Checker::retired_lds(Wave& wave, PendingOp& op) {
   if (!op.instruction->lds && op.epoch == wave.epoch)
     return;
   visit_lds(op, [&](int lane, u64 address, u32 bytes, bool write, int element) {
-    set_in_flight(op, address, bytes, 0);
+    set_in_flight(op, address, bytes, u32{1} << wave.id, false);
     access_lds(wave, op, address, bytes, write, lane, element);
   });
 }
@@ -60,7 +60,11 @@ void Checker::retired_lds(Wave& wave, PendingOp& op) {
 Checker::Stored Checker::stored_value(const PendingOp& op, int lane, int element,
                                       u64 offset) const {
   const MemoryRow& row = op.instruction->row->memory;
-  if (op.instruction->lds || row.kind != MemoryKind::store)
+  if (op.instruction->lds) {
+    u64 inside = op.in_range[offset / 4] >> lane & 1;
+    return {u64{1} << 63 | inside << 62 | (op.address[lane] + offset), true};
+  }
+  if (row.kind != MemoryKind::store)
     return {0, false};
   u32 value = op.data[element * std::max(1, row.bytes / 4) + offset / 4][lane];
   if (row.extend == Extend::high_half)
@@ -105,10 +109,13 @@ void Checker::access_lds(Wave& wave, const PendingOp& op, u64 address, u32 bytes
   for (u64 d = address / unit_; d <= (address + bytes - 1) / unit_; ++d) {
     LdsShadow& s = lds_[d];
     u64 at = d * unit_;
-    if (waits_ && s.in_flight && !op.instruction->lds)
+    // Another wave may still be filling in the value that this wave has already put here.
+    bool own_copy = s.write_epoch == wave.epoch && (s.writers & self) && s.value_known;
+    u32 filling = own_copy ? s.in_flight & self : s.in_flight;
+    if (waits_ && filling && !op.instruction->lds)
       fault(wave, *op.instruction, Fault::wait,
             "lane " + std::to_string(lane) + ": LDS address " + std::to_string(at) +
-                " is still being filled by wave " + std::to_string(s.in_flight - 1) + " ('" +
+                " is still being filled by wave " + std::to_string(std::countr_zero(filling)) + " ('" +
                 disassemble(*s.writer_at) + "' at pc " + hex(s.writer_at->pc) +
                 "); its s_waitcnt vmcnt is missing in between");
     if (uninitialised_ && !write && !s.written)

@@ -23,24 +23,24 @@ template <class T> T read_at(const u8* data, u64 offset) {
 
 bool inside(u64 offset, u64 bytes, u64 size) { return offset <= size && bytes <= size - offset; }
 
-// Every vector register must exist in what the descriptor allocates.
-bool check_registers(const Kernel& kernel, std::string* error) {
-  u32 allocated = kernel.allocated_vgprs(), split = std::min(kernel.accumulator_offset(), allocated);
-  for (const Instruction& i : kernel.program.code)
+// Marks instructions with vector registers beyond what the descriptor allocates: running one is an
+// error. The two kinds share one file, so a kernel without accumulation registers may use the rest
+// of it as vector registers, wherever its descriptor puts the split (shipped kernels do).
+void mark_register_limits(Kernel* kernel) {
+  u32 allocated = kernel->allocated_vgprs();
+  u32 split = std::min(allocated, 256u);
+  for (const Instruction& i : kernel->program.code)
+    for (int k = 0; k < i.num_operands; ++k)
+      if (i.operands[k].reg >= kAgpr)
+        split = std::min(split, kernel->accumulator_offset());
+  for (Instruction& i : kernel->program.code)
     for (int k = 0; k < i.num_operands; ++k) {
       const Operand& o = i.operands[k];
       u32 end = o.reg + o.count;
-      bool fits = o.reg < kVgpr || (o.reg >= kAgpr ? end - kAgpr <= allocated - split
-                                                   : end - kVgpr <= std::min(split, 256u));
-      if (!fits) {
-        *error = "kernel '" + kernel.name + "' pc " + hex(i.pc) + " '" + disassemble(i) +
-                 "': uses " + register_name(static_cast<u16>(end - 1)) + ", but the kernel has " +
-                 std::to_string(split) + " vector and " + std::to_string(allocated - split) +
-                 " accumulation registers";
-        return false;
-      }
+      if ((o.reg >= kAgpr && end - kAgpr > allocated - split) ||
+          (o.reg >= kVgpr && o.reg < kAgpr && end - kVgpr > split))
+        i.beyond_limit = static_cast<u16>(end - 1);
     }
-  return true;
 }
 
 bool read_process(const void* from, void* to, u64 bytes) {
@@ -314,8 +314,7 @@ const Kernel* CodeObject::kernel(const std::string& name, std::string* error) {
     *error = "kernel '" + name + "': " + problem;
     return nullptr;
   }
-  if (!check_registers(*kernel, error))
-    return nullptr;
+  mark_register_limits(kernel.get());
   for (const Instruction& i : kernel->program.code) {
     if (i.pc == kernel->entry)
       kernel->entry_index = i.index;

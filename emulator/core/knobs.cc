@@ -1,5 +1,6 @@
 #include "core/knobs.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <mutex>
 
@@ -19,7 +20,8 @@ bool set_bool(bool& field, const std::string& value) {
 }
 
 bool set_checks(Knobs& k, const std::string& value) {
-  k.check_waits = k.check_races = k.check_bounds = k.check_uninitialised = value == "all";
+  k.check_waits = k.check_races = k.check_bounds = value == "all";
+  k.check_uninitialised = k.check_registers = value == "all";
   if (value == "all" || value == "none")
     return true;
   for (size_t start = 0; start <= value.size();) {
@@ -33,6 +35,8 @@ bool set_checks(Knobs& k, const std::string& value) {
       k.check_bounds = true;
     else if (item == "uninitialised")
       k.check_uninitialised = true;
+    else if (item == "registers")
+      k.check_registers = true;
     else
       return false;
     start = end + 1;
@@ -51,7 +55,7 @@ bool set_order(Knobs& k, const std::string& value) {
 }
 
 const KnobRow kRows[] = {
-    {"check", set_checks}, // all, none, or a list of waits,races,bounds,uninitialised
+    {"check", set_checks}, // all, none, or a list of waits,races,bounds,uninitialised,registers
     {"order", set_order},  // round_robin, to_barrier, reverse, random
     {"seed", [](Knobs& k, const std::string& v) { k.seed = std::strtoull(v.c_str(), nullptr, 10); return true; }},
     {"completion", [](Knobs& k, const std::string& v) { k.complete_at_wait = v == "wait"; return v == "wait" || v == "issue"; }},

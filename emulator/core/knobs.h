@@ -11,6 +11,7 @@ enum class Order : u8 { round_robin, to_barrier, reverse, random };
 
 struct Knobs {
   bool check_waits = true, check_races = true, check_bounds = true, check_uninitialised = true;
+  bool check_registers = true; // vector registers beyond what the descriptor allocates
   Order order = Order::round_robin;
   u64 seed = 1;
   bool complete_at_wait = false; // results land when a wait retires them, else at issue

@@ -124,6 +124,9 @@ struct Runner {
     const Instruction& i = code[wave.pc++];
     if (left-- == 0)
       fault(wave, i, Fault::limit, "the workgroup ran more instructions than allowed");
+    if (i.beyond_limit && group.launch->knobs.check_registers)
+      fault(wave, i, Fault::bounds,
+            "the kernel's descriptor does not allocate " + register_name(i.beyond_limit));
     if (wave.checker)
       wave.checker->before(wave, i);
     if (count) {

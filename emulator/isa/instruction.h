@@ -108,6 +108,7 @@ struct Instruction {
   u8 offset0 = 0, offset1 = 0, segment = 0;
   bool lds = false, offset_enable = false, index_enable = false, returns = false;
 
+  u16 beyond_limit = 0; // a register the kernel does not have, or 0
   u32 target = 0; // index of the branch target
   u32 index = 0;  // own index in the program
 
