@@ -210,6 +210,28 @@ void Checker::propagate_vector(Wave& wave, const Instruction& i) {
     s.valid[i.source[0]] = (b & ~low) | (a >> shift & low);
     return;
   }
+  if (i.row->kind == Class::packed) {
+    u64 result[2];
+    for (int half = 0; half < 2; ++half) {
+      result[half] = ~u64{0};
+      for (int k = 0; k < 3; ++k) {
+        if (i.source[k] == kNoRegister || !is_register(i.source[k]))
+          continue;
+        bool move = i.row->opcode == 51;
+        if (move && k != half)
+          continue;
+        u8 select = half && !move ? i.op_sel_high : i.op_sel;
+        u16 reg = static_cast<u16>(i.source[k] + (select >> k & 1));
+        u64 known = reg < 128 ? (static_cast<u32>(~s.valid[reg]) ? 0 : ~u64{0}) : s.valid[reg];
+        result[half] &= known;
+        if (~known)
+          origin = s.origin[reg];
+      }
+    }
+    for (int half = 0; half < 2; ++half)
+      set_valid(wave, i.dest + half, result[half], exec, origin, &i);
+    return;
+  }
   if (name == "v_cndmask_b32") {
     const Instruction *first = nullptr, *second = nullptr;
     u64 chosen = read_scalar64(wave, i.source[2], i.constant[2]);

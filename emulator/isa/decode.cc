@@ -375,7 +375,22 @@ struct Decoder {
       if (row.source_width[k] && constant && ((high | i.op_sel) >> k & 1))
         return fail("a constant whose high half is selected");
     }
-    return finish_operands();
+    return packed_operands();
+  }
+
+  // Of each source pair only the selected halves are read.
+  bool packed_operands() {
+    list(i.dest, 2, true);
+    for (int k = 0; k < 3; ++k) {
+      u16 code = i.source[k];
+      if (code == kNoRegister || !is_register(code))
+        continue;
+      bool low = i.op_sel >> k & 1, high = i.op_sel_high >> k & 1;
+      if (i.row->opcode == 51) // moves: one half of each source
+        high = low;
+      list(static_cast<u16>(code + (low && high)), low == high ? 1 : 2, false);
+    }
+    return check_range();
   }
 
   bool matrix(u32 second) {
