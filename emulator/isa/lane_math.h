@@ -218,7 +218,7 @@ inline u32 scale_for_division(u32 s0, u32 s1, u32 s2, bool* post_scale) {
   bool tiny_quotient = exponent_of(s2) - exponent_of(s1) <= -126;
   if (tiny_reciprocal && tiny_quotient) {
     *post_scale = true;
-    return s0 == s1 ? up : s0;
+    return s0 == s1 ? scale_by_power(s0, -64) : s0;
   }
   if (tiny_reciprocal)
     return scale_by_power(s0, -64);
@@ -247,6 +247,8 @@ inline u32 divide_fixup(u32 s0, u32 s1, u32 s2) {
     return sign;
   if (exponent_of(s2) - exponent_of(s1) < -150)
     return sign;
+  if (is_nan(s0)) // the steps overflowed
+    return sign | 0x7f800000;
   return sign | (s0 & 0x7fffffff);
 }
 
