@@ -140,20 +140,19 @@ std::string MemoryMap::describe(u64 address) {
   Snapshot view = snapshot();
   auto after = std::upper_bound(view->begin(), view->end(), address,
                                 [](u64 value, const Allocation& a) { return value < a.base; });
+  u64 past = after != view->begin() ? address - std::prev(after)->end() : ~u64{0};
+  u64 ahead = after != view->end() ? after->base - address : ~u64{0};
+  constexpr u64 kNear = u64{1} << 30;
   char text[160];
-  if (after != view->begin()) {
-    const Allocation& before = *std::prev(after);
-    u64 distance = address - before.end();
-    if (distance < (u64{1} << 30)) {
-      std::snprintf(text, sizeof text, "%llu bytes past the end of an allocation of %llu bytes",
-                    static_cast<unsigned long long>(distance),
-                    static_cast<unsigned long long>(before.size));
-      return text;
-    }
+  if (past <= ahead && past < kNear) {
+    std::snprintf(text, sizeof text, "%llu bytes past the end of an allocation of %llu bytes",
+                  static_cast<unsigned long long>(past),
+                  static_cast<unsigned long long>(std::prev(after)->size));
+    return text;
   }
-  if (after != view->end() && after->base - address < (u64{1} << 30)) {
+  if (ahead < past && ahead < kNear) {
     std::snprintf(text, sizeof text, "%llu bytes before an allocation of %llu bytes",
-                  static_cast<unsigned long long>(after->base - address),
+                  static_cast<unsigned long long>(ahead),
                   static_cast<unsigned long long>(after->size));
     return text;
   }

@@ -549,13 +549,13 @@ struct Decoder {
       list(result, 1, true);
     }
     u32 base = field(second, 22, 16);
-    if (base != 127) {
-      i.base = static_cast<u16>(base);
-      i.add_operand(i.base, i.segment == 2 ? 2 : 1, false);
-    }
     if (i.segment == 2 || (w >> 13 & 1)) {
       i.address = static_cast<u16>(field(second, 7, 0) + kVgpr);
       i.add_operand(i.address, i.segment == 2 && base == 127 ? 2 : 1, false);
+    }
+    if (base != 127) {
+      i.base = static_cast<u16>(base);
+      i.add_operand(i.base, i.segment == 2 ? 2 : 1, false);
     }
     return check_range();
   }

@@ -67,6 +67,11 @@ std::string operand(const Instruction& i, int k) {
   return hex(i.constant[k] & 0xffffffff);
 }
 
+// The destination is an implied source that assembly does not write.
+bool rewrites_dest(const Instruction& i) {
+  return (i.row->flags & kReadsDest) || std::string_view(i.row->name) == "v_writelane_b32";
+}
+
 std::string wait_text(u16 immediate) {
   u32 vm = (immediate & 15) | (immediate >> 10 & 48), lgkm = immediate >> 8 & 15;
   std::string text;
@@ -140,7 +145,7 @@ std::string disassemble(const Instruction& i) {
   if (i.scalar_dest != kNoRegister)
     add(registers(i.scalar_dest, 2));
   for (int k = 0; k < 3; ++k)
-    if (i.source[k] != kNoRegister && !(k == 2 && (i.row->flags & kReadsDest))) {
+    if (i.source[k] != kNoRegister && !(k == 2 && i.source[2] == i.dest && rewrites_dest(i))) {
       std::string part = operand(i, k);
       if (i.abs >> k & 1)
         part = joined("|", part).append("|");
