@@ -115,8 +115,8 @@ void Checker::access_lds(Wave& wave, const PendingOp& op, u64 address, u32 bytes
     if (waits_ && filling && !op.instruction->lds)
       fault(wave, *op.instruction, Fault::wait,
             "lane " + std::to_string(lane) + ": LDS address " + std::to_string(at) +
-                " is still being filled by wave " + std::to_string(std::countr_zero(filling)) + " ('" +
-                disassemble(*s.writer_at) + "' at pc " + hex(s.writer_at->pc) +
+                " is still being filled by wave " + std::to_string(std::countr_zero(filling)) +
+                " ('" + disassemble(*s.writer_at) + "' at pc " + hex(s.writer_at->pc) +
                 "); its s_waitcnt vmcnt is missing in between");
     if (uninitialised_ && !write && !s.written)
       fault(wave, *op.instruction, Fault::uninitialised,

@@ -18,11 +18,13 @@ void Checker::require(Wave& wave, const Instruction& i, u16 reg, int count, u64 
     if (!missing)
       continue;
     const Instruction* origin = s.origin[reg + r];
-    std::string where = reg >= kVgpr ? " (lane " + std::to_string(std::countr_zero(missing)) + ")" : "";
+    std::string where =
+        reg >= kVgpr ? " (lane " + std::to_string(std::countr_zero(missing)) + ")" : "";
     fault(wave, i, Fault::uninitialised,
           std::string(use) + " " + register_name(reg + r) + where + " is undefined: " +
-              (origin ? "the data comes from '" + disassemble(*origin) + "' at pc " + hex(origin->pc)
-                      : std::string("it was never written")));
+              (origin
+                   ? "the data comes from '" + disassemble(*origin) + "' at pc " + hex(origin->pc)
+                   : std::string("it was never written")));
   }
 }
 
@@ -51,15 +53,19 @@ void Checker::check_sinks(Wave& wave, const Instruction& i) {
     require(wave, i, i.address, count, exec, "address");
   }
   if (i.base != kNoRegister)
-    require(wave, i, i.base, i.format == Format::mubuf || (i.format == Format::smem && i.row->opcode >= 8) ? 4 : 2, 0, "base");
+    require(wave, i, i.base,
+            i.format == Format::mubuf || (i.format == Format::smem && i.row->opcode >= 8) ? 4 : 2,
+            0, "base");
   if (i.offset_source < 128)
     require(wave, i, i.offset_source, 1, 0, "offset");
   if (i.lds)
     require(wave, i, kM0, 1, 0, "LDS base");
   bool scratch = i.format == Format::flat && i.segment == 1;
-  if ((kind == MemoryKind::store || kind == MemoryKind::atomic) && i.format != Format::ds && !scratch)
-    require(wave, i, i.data, i.row->memory.atomic == AtomicKind::cmpswap ? 2 : (i.row->memory.bytes + 3) / 4,
-            exec, "stored");
+  if ((kind == MemoryKind::store || kind == MemoryKind::atomic) && i.format != Format::ds &&
+      !scratch)
+    require(wave, i, i.data,
+            i.row->memory.atomic == AtomicKind::cmpswap ? 2 : (i.row->memory.bytes + 3) / 4, exec,
+            "stored");
 }
 
 void Checker::set_valid(Wave& wave, u16 reg, u64 valid, u64 lanes, const Instruction* origin,
@@ -137,7 +143,8 @@ void Checker::propagate_scalar(Wave& wave, const Instruction& i) {
   const Instruction* origin = nullptr;
   u64 valid[2] = {~u64{0}, ~u64{0}};
   const char* name = i.row->name;
-  bool is_and = std::string_view(name).starts_with("s_and_b"), is_or = std::string_view(name).starts_with("s_or_b");
+  bool is_and = std::string_view(name).starts_with("s_and_b"),
+       is_or = std::string_view(name).starts_with("s_or_b");
   bool is_andn2 = std::string_view(name).starts_with("s_andn2_b");
   bool move = std::string_view(name).starts_with("s_mov_b");
   if (is_and || is_or || is_andn2 || move) {
@@ -173,7 +180,8 @@ void Checker::propagate_scalar(Wave& wave, const Instruction& i) {
       s.origin[i.dest + d] = origin;
   }
   if (i.row->flags & kSetsScc) {
-    s.valid[kScc] = static_cast<u32>(~valid[0]) == 0 && static_cast<u32>(~valid[1]) == 0 ? ~u64{0} : 0;
+    s.valid[kScc] =
+        static_cast<u32>(~valid[0]) == 0 && static_cast<u32>(~valid[1]) == 0 ? ~u64{0} : 0;
     s.origin[kScc] = origin;
   }
 }

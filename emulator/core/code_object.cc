@@ -62,7 +62,8 @@ u64 claimed_elf_size(const u8* start) {
   if (!table.empty() && !read_process(start + phoff, table.data(), table.size()))
     return 0;
   for (u64 k = 0; k < phnum; ++k) {
-    u64 offset = read_at<u64>(table.data(), k * 56 + 8), bytes = read_at<u64>(table.data(), k * 56 + 32);
+    u64 offset = read_at<u64>(table.data(), k * 56 + 8),
+        bytes = read_at<u64>(table.data(), k * 56 + 32);
     if (offset > kMaxImage || bytes > kMaxImage)
       return 0;
     size = std::max(size, offset + bytes);
@@ -143,8 +144,7 @@ bool CodeObject::load_elf(const u8* data, u64 size, std::string* error) {
          read_symbols(data, size, error);
 }
 
-bool CodeObject::load_segments(const u8* data, u64 size, u64 phoff, u32 phnum,
-                               std::string* error) {
+bool CodeObject::load_segments(const u8* data, u64 size, u64 phoff, u32 phnum, std::string* error) {
   u64 end = 0;
   *error = "a segment lies outside the file";
   if (!inside(phoff, u64{phnum} * 56, size))
@@ -169,7 +169,8 @@ bool CodeObject::load_segments(const u8* data, u64 size, u64 phoff, u32 phnum,
           u64 desc_at = note + 12 + (name + 3) / 4 * 4;
           if (!inside(desc_at, desc, offset + file_bytes))
             break;
-          if (read_at<u32>(data, note + 8) == 32 && !parse_metadata(data + desc_at, desc, &metadata_)) {
+          if (read_at<u32>(data, note + 8) == 32 &&
+              !parse_metadata(data + desc_at, desc, &metadata_)) {
             *error = "malformed kernel metadata";
             return false;
           }

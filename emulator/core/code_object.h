@@ -18,9 +18,9 @@ struct KernelArgument {
 
 struct Kernel {
   std::string name;
-  u64 image_base = 0;       // host address of the image
-  u64 descriptor = 0;       // offset of the descriptor in the image
-  u64 entry = 0;            // offset of the first instruction
+  u64 image_base = 0; // host address of the image
+  u64 descriptor = 0; // offset of the descriptor in the image
+  u64 entry = 0;      // offset of the first instruction
   u32 lds_bytes = 0, scratch_bytes = 0, kernarg_bytes = 0;
   u32 rsrc1 = 0, rsrc2 = 0, rsrc3 = 0;
   u16 properties = 0, preload = 0;

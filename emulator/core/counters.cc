@@ -7,19 +7,27 @@
 
 namespace emu {
 
-const char* const kClassNames[kNumClasses] = {"valu", "packed", "transcendental", "mfma", "lds",
-                                              "vmem", "smem",   "salu",           "branch", "internal"};
+const char* const kClassNames[kNumClasses] = {"valu",   "packed",  "transcendental", "mfma",
+                                              "lds",    "vmem",    "smem",           "salu",
+                                              "branch", "internal"};
 
 void Counters::add(const Counters& o) {
   for (int k = 0; k < kNumClasses; ++k)
     instructions[k] += o.instructions[k];
-  u64 Counters::*fields[] = {&Counters::barriers,           &Counters::waits,
-                             &Counters::mfma_passes,        &Counters::lds_clocks,
-                             &Counters::lds_conflict_clocks, &Counters::lds_bytes,
-                             &Counters::global_read_bytes,  &Counters::global_write_bytes,
-                             &Counters::global_to_lds_bytes, &Counters::atomic_bytes,
-                             &Counters::scratch_bytes,      &Counters::flops,
-                             &Counters::workgroups,         &Counters::waves};
+  u64 Counters::* fields[] = {&Counters::barriers,
+                              &Counters::waits,
+                              &Counters::mfma_passes,
+                              &Counters::lds_clocks,
+                              &Counters::lds_conflict_clocks,
+                              &Counters::lds_bytes,
+                              &Counters::global_read_bytes,
+                              &Counters::global_write_bytes,
+                              &Counters::global_to_lds_bytes,
+                              &Counters::atomic_bytes,
+                              &Counters::scratch_bytes,
+                              &Counters::flops,
+                              &Counters::workgroups,
+                              &Counters::waves};
   for (auto field : fields)
     this->*field += o.*field;
 }

@@ -4,9 +4,9 @@
 
 namespace emu {
 
-const char* const kStallNames[kNumStalls] = {
-    "vector_port", "matrix_pipe", "packed_behind_matrix", "operand", "lds_full",
-    "memory_full", "vmcnt",       "lgkmcnt",              "barrier"};
+const char* const kStallNames[kNumStalls] = {"vector_port", "matrix_pipe", "packed_behind_matrix",
+                                             "operand",     "lds_full",    "memory_full",
+                                             "vmcnt",       "lgkmcnt",     "barrier"};
 
 namespace {
 
@@ -15,14 +15,15 @@ constexpr u32 kSimds = 4, kSlot = 4;
 // What the model knows of an instruction before it runs.
 struct Cost {
   Class kind = Class::valu;
-  u32 issue = 4;                   // clocks on the vector port
-  u32 passes = 0, hold = 0;        // matrix: slots of the pipe, slots of the port
-  u32 packed_after = 0;            // slots until a packed operation may follow
-  u32 bytes = 0;                   // of all lanes
+  u32 issue = 4;            // clocks on the vector port
+  u32 passes = 0, hold = 0; // matrix: slots of the pipe, slots of the port
+  u32 packed_after = 0;     // slots until a packed operation may follow
+  u32 bytes = 0;            // of all lanes
   u32 wait_vector = 63, wait_lgkm = 15;
-  u32 pause = 4;                   // until the wave may issue again
+  u32 pause = 4; // until the wave may issue again
   int priority = -1;
-  bool is_load = false, is_wait = false, is_barrier = false, transfer = false, scalar_result = false;
+  bool is_load = false, is_wait = false, is_barrier = false, transfer = false,
+       scalar_result = false;
 };
 
 Cost cost_of(const Instruction& i, const ModelParameters& p) {
@@ -217,8 +218,10 @@ private:
     case Class::mfma:
       later(&r, reason, port_from, kStallPort);
       later(&r, reason, simd.pipe, kStallMatrix);
-      later(&r, reason, range(wave.matrix_input, i.source[0], i.row->source_width[0]), kStallOperand);
-      later(&r, reason, range(wave.matrix_input, i.source[1], i.row->source_width[1]), kStallOperand);
+      later(&r, reason, range(wave.matrix_input, i.source[0], i.row->source_width[0]),
+            kStallOperand);
+      later(&r, reason, range(wave.matrix_input, i.source[1], i.row->source_width[1]),
+            kStallOperand);
       later(&r, reason, range(wave.matrix_addend, i.source[2], i.row->dest_width), kStallOperand);
       later(&r, reason, range(wave.matrix_addend, i.dest, i.row->dest_width), kStallOperand);
       break;
@@ -236,12 +239,15 @@ private:
       break;
     case Class::vmem:
       later(&r, reason, operands_ready(wave, i), kStallOperand);
-      later(&r, reason, memory_free_ > p_.memory_queue ? memory_free_ - p_.memory_queue : 0, kStallMemory);
+      later(&r, reason, memory_free_ > p_.memory_queue ? memory_free_ - p_.memory_queue : 0,
+            kStallMemory);
       break;
     case Class::internal:
       if (c.is_wait) {
-        later(&r, reason, all_but(wave.vector_done, c.wait_vector == 63 ? ~0u : c.wait_vector), kStallVmcnt);
-        later(&r, reason, all_but(wave.lgkm_done, c.wait_lgkm == 15 ? ~0u : c.wait_lgkm), kStallLgkmcnt);
+        later(&r, reason, all_but(wave.vector_done, c.wait_vector == 63 ? ~0u : c.wait_vector),
+              kStallVmcnt);
+        later(&r, reason, all_but(wave.lgkm_done, c.wait_lgkm == 15 ? ~0u : c.wait_lgkm),
+              kStallLgkmcnt);
       }
       break;
     default:
@@ -326,7 +332,8 @@ private:
   static void write_results(WaveTime& wave, const Instruction& i, u64 ready, u64 matrix_ready) {
     for (int k = 0; k < i.num_operands; ++k)
       if (i.operands[k].write)
-        for (u32 reg = i.operands[k].reg; reg < u32{i.operands[k].reg} + i.operands[k].count; ++reg) {
+        for (u32 reg = i.operands[k].reg; reg < u32{i.operands[k].reg} + i.operands[k].count;
+             ++reg) {
           wave.reader[reg] = ready;
           wave.matrix_input[reg] = wave.matrix_addend[reg] = matrix_ready;
         }
@@ -389,7 +396,8 @@ private:
     r.memory_share = static_cast<double>(memory_busy_) / time;
     for (const WaveTime& wave : waves_)
       for (int k = 0; k < kNumStalls; ++k)
-        r.stalls[k] += static_cast<double>(wave.stalled[k]) / (time * static_cast<double>(waves_.size()));
+        r.stalls[k] +=
+            static_cast<double>(wave.stalled[k]) / (time * static_cast<double>(waves_.size()));
     return r;
   }
 

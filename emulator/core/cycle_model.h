@@ -20,13 +20,23 @@ struct ModelParameters {
   u32 skew = 0;             // largest start delay of a wave
 };
 
-enum Stall { kStallPort, kStallMatrix, kStallPacked, kStallOperand, kStallLds, kStallMemory,
-             kStallVmcnt, kStallLgkmcnt, kStallBarrier, kNumStalls };
+enum Stall {
+  kStallPort,
+  kStallMatrix,
+  kStallPacked,
+  kStallOperand,
+  kStallLds,
+  kStallMemory,
+  kStallVmcnt,
+  kStallLgkmcnt,
+  kStallBarrier,
+  kNumStalls
+};
 extern const char* const kStallNames[kNumStalls];
 
 struct ModelResult {
-  u64 clocks = 0;        // of the resident workgroups, start to end
-  double busy_whole = 0; // share of the matrix units' time, start to end
+  u64 clocks = 0;         // of the resident workgroups, start to end
+  double busy_whole = 0;  // share of the matrix units' time, start to end
   double busy_steady = 0; // the same between 30 % and 80 % of the matrix work
   u64 steady_clocks = 0;
   double port_share = 0, lds_share = 0, memory_share = 0;

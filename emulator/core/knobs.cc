@@ -57,16 +57,40 @@ bool set_order(Knobs& k, const std::string& value) {
 const KnobRow kRows[] = {
     {"check", set_checks}, // all, none, or a list of waits,races,bounds,uninitialised,registers
     {"order", set_order},  // round_robin, to_barrier, reverse, random
-    {"seed", [](Knobs& k, const std::string& v) { k.seed = std::strtoull(v.c_str(), nullptr, 10); return true; }},
-    {"completion", [](Knobs& k, const std::string& v) { k.complete_at_wait = v == "wait"; return v == "wait" || v == "issue"; }},
-    {"threads", [](Knobs& k, const std::string& v) { k.threads = static_cast<u32>(std::strtoul(v.c_str(), nullptr, 10)); return true; }},
-    {"limit", [](Knobs& k, const std::string& v) { k.limit = std::strtoull(v.c_str(), nullptr, 10); return k.limit != 0; }},
-    {"simd", [](Knobs& k, const std::string& v) { k.plain = v == "plain"; return v == "plain" || v == "auto"; }},
+    {"seed",
+     [](Knobs& k, const std::string& v) {
+       k.seed = std::strtoull(v.c_str(), nullptr, 10);
+       return true;
+     }},
+    {"completion",
+     [](Knobs& k, const std::string& v) {
+       k.complete_at_wait = v == "wait";
+       return v == "wait" || v == "issue";
+     }},
+    {"threads",
+     [](Knobs& k, const std::string& v) {
+       k.threads = static_cast<u32>(std::strtoul(v.c_str(), nullptr, 10));
+       return true;
+     }},
+    {"limit",
+     [](Knobs& k, const std::string& v) {
+       k.limit = std::strtoull(v.c_str(), nullptr, 10);
+       return k.limit != 0;
+     }},
+    {"simd",
+     [](Knobs& k, const std::string& v) {
+       k.plain = v == "plain";
+       return v == "plain" || v == "auto";
+     }},
     {"preload", [](Knobs& k, const std::string& v) { return set_bool(k.preload, v); }},
     {"count", [](Knobs& k, const std::string& v) { return set_bool(k.count, v); }},
     {"cycles", [](Knobs& k, const std::string& v) { return set_bool(k.cycles, v); }},
     {"print", [](Knobs& k, const std::string& v) { return set_bool(k.print_reports, v); }},
-    {"waive_races", [](Knobs& k, const std::string& v) { k.waive_races = v; return true; }},
+    {"waive_races",
+     [](Knobs& k, const std::string& v) {
+       k.waive_races = v;
+       return true;
+     }},
 };
 
 std::mutex mutex;

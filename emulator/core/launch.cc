@@ -145,8 +145,8 @@ LaunchResult run_launch(const Kernel& kernel, const LaunchShape& shape,
   launch.check_bounds = launch.knobs.check_bounds;
   launch.check_uninitialised = launch.knobs.check_uninitialised;
   const std::string& waived = launch.knobs.waive_races;
-  launch.check_races = launch.knobs.check_races &&
-                       (waived.empty() || kernel.name.find(waived) == std::string::npos);
+  launch.check_races =
+      launch.knobs.check_races && (waived.empty() || kernel.name.find(waived) == std::string::npos);
   u64 kernarg_bytes = std::max<u64>({kernel.kernarg_bytes, arguments.size(), 16});
   auto* block = static_cast<u8*>(device_memory().allocate(256 + kernarg_bytes, false));
   if (!block)
@@ -181,8 +181,8 @@ LaunchResult run_launch(const Kernel& kernel, const LaunchShape& shape,
     result = {false, runs.fault.kind, runs.fault.text};
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   std::lock_guard lock(record_mutex);
-  record() = {kernel.name, shape,   launch.lds_bytes,      runs.counters, seconds.count(),
-              &kernel,     std::move(runs.trace), result.report};
+  record() = {kernel.name,     shape,   launch.lds_bytes,      runs.counters,
+              seconds.count(), &kernel, std::move(runs.trace), result.report};
   return result;
 }
 

@@ -13,9 +13,9 @@ namespace emu {
 
 struct Allocation {
   u64 base = 0, size = 0;
-  bool owned = false;                 // allocated here, not registered host memory
-  std::shared_ptr<u8[]> written;      // one byte a dword; null: all of it counts as written
-  void* block = nullptr;              // what to free, red zones included
+  bool owned = false;            // allocated here, not registered host memory
+  std::shared_ptr<u8[]> written; // one byte a dword; null: all of it counts as written
+  void* block = nullptr;         // what to free, red zones included
 
   u64 end() const { return base + size; }
   bool contains(u64 address, u64 bytes) const {

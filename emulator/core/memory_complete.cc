@@ -142,8 +142,8 @@ void complete_lane_exchange(Wave& wave, PendingOp& op) {
       if (pattern & 0x8000)
         other = (lane & ~3u) | (pattern >> 2 * (lane & 3) & 3);
       else
-        other = (lane & 32) |
-                ((((lane & 31) & pattern) | (pattern >> 5 & 31)) ^ (pattern >> 10 & 31));
+        other =
+            (lane & 32) | ((((lane & 31) & pattern) | (pattern >> 5 & 31)) ^ (pattern >> 10 & 31));
     }
     result[lane] = op.exec >> other & 1 ? op.data[0][other] : 0;
   }
@@ -278,8 +278,8 @@ void complete_vector_memory(Wave& wave, PendingOp& op) {
       load_lane(wave, op, lane, buffer);
       if (!i.lds) {
         load_registers(wave, i.dest, lane, buffer, row);
-      } else if (u8* to = lds_at(wave, op, lane, op.lds_address + u64{row.bytes} * lane,
-                                 row.bytes)) {
+      } else if (u8* to =
+                     lds_at(wave, op, lane, op.lds_address + u64{row.bytes} * lane, row.bytes)) {
         std::memcpy(to, buffer, row.bytes);
       }
     }

@@ -66,8 +66,8 @@ void issue_ds(Wave& wave, const Instruction& i) {
   int dwords = (row.bytes + 3) / 4;
   if (row.kind == MemoryKind::swizzle) {
     capture_data(wave, op, i.address, 1);
-  } else if (i.data != kNoRegister && (row.kind == MemoryKind::store ||
-                                       row.kind == MemoryKind::atomic || cross_lane)) {
+  } else if (i.data != kNoRegister &&
+             (row.kind == MemoryKind::store || row.kind == MemoryKind::atomic || cross_lane)) {
     capture_data(wave, op, i.data, dwords);
     if (row.stride)
       capture_data(wave, op, i.data2, dwords, dwords);
@@ -99,8 +99,7 @@ void issue_mubuf(Wave& wave, const Instruction& i) {
   Descriptor descriptor = read_descriptor(wave, i);
   u32 scalar = read_scalar(wave, i.offset_source, i.offset_constant);
   const u32* index = i.index_enable ? wave.lanes(i.address) : nullptr;
-  const u32* vector =
-      i.offset_enable ? wave.lanes(i.address + (i.index_enable ? 1 : 0)) : nullptr;
+  const u32* vector = i.offset_enable ? wave.lanes(i.address + (i.index_enable ? 1 : 0)) : nullptr;
   int dwords = std::max(1, row.bytes / 4);
   bool by_index = index && descriptor.stride != 0;
   std::fill(op.in_range, op.in_range + 4, 0);
@@ -159,8 +158,8 @@ void issue_smem(Wave& wave, const Instruction& i) {
   op.in_range[0] = ~u64{0};
   if (i.row->opcode >= 8) {
     Descriptor descriptor = read_descriptor(wave, i);
-    u64 size = descriptor.stride ? u64{descriptor.records} * descriptor.stride
-                                 : u64{descriptor.records};
+    u64 size =
+        descriptor.stride ? u64{descriptor.records} * descriptor.stride : u64{descriptor.records};
     op.in_range[0] = 0;
     for (u32 d = 0; d < dwords; ++d)
       op.in_range[0] |= static_cast<u64>((offset & ~u64{3}) + 4 * d + 4 <= size) << d;

@@ -124,9 +124,12 @@ std::string profile_json(const LaunchRecord& r) {
   json.text("kernel", r.kernel).text("report", r.report);
   json.number("seconds", r.seconds).number("instructions", static_cast<double>(c.total()));
   json.raw("by_class", classes.done());
-  json.number("workgroups", static_cast<double>(c.workgroups)).number("waves", static_cast<double>(c.waves));
-  json.number("barriers", static_cast<double>(c.barriers)).number("waits", static_cast<double>(c.waits));
-  json.number("mfma_passes", static_cast<double>(c.mfma_passes)).number("flops", static_cast<double>(c.flops));
+  json.number("workgroups", static_cast<double>(c.workgroups))
+      .number("waves", static_cast<double>(c.waves));
+  json.number("barriers", static_cast<double>(c.barriers))
+      .number("waits", static_cast<double>(c.waits));
+  json.number("mfma_passes", static_cast<double>(c.mfma_passes))
+      .number("flops", static_cast<double>(c.flops));
   json.number("lds_clocks", static_cast<double>(c.lds_clocks));
   json.number("lds_conflict_clocks", static_cast<double>(c.lds_conflict_clocks));
   json.number("lds_bytes", static_cast<double>(c.lds_bytes));

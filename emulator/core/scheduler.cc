@@ -220,8 +220,7 @@ void run_workgroup(Workgroup& group) {
       checker->define(*wave, kExec, 2);
     }
   }
-  Runner runner{group, launch.kernel->program.code.data(), launch.knobs.count,
-                launch.knobs.limit};
+  Runner runner{group, launch.kernel->program.code.data(), launch.knobs.count, launch.knobs.limit};
   u64 state = launch.knobs.seed * 0x9e3779b97f4a7c15ull + group.id[0] * 31 + group.id[1];
   do {
     switch (launch.knobs.order) {

@@ -153,8 +153,8 @@ inline void fetch_wide(const Wave& wave, const Instruction& i, int k, u64* out) 
     for (int lane = 0; lane < kLanes; ++lane)
       out[lane] = low[lane] | (wide ? static_cast<u64>(high[lane]) << 32 : 0);
   } else {
-    u64 value = wide ? read_scalar64(wave, code, i.constant[k])
-                     : read_scalar(wave, code, i.constant[k]);
+    u64 value =
+        wide ? read_scalar64(wave, code, i.constant[k]) : read_scalar(wave, code, i.constant[k]);
     for (int lane = 0; lane < kLanes; ++lane)
       out[lane] = value;
   }

@@ -45,8 +45,8 @@ template <int kSources, class Op> void packed_f32(Wave& wave, const Instruction&
     for (int k = 0; k < kSources; ++k)
       source[k] = fetch_half(wave, i, k, select >> k & 1, negate >> k & 1, buffer[k]);
     for (int lane = 0; lane < kLanes; ++lane)
-      result[half][lane] = Op::value(source[0][lane], source[1][lane],
-                                     kSources > 2 ? source[2][lane] : 0);
+      result[half][lane] =
+          Op::value(source[0][lane], source[1][lane], kSources > 2 ? source[2][lane] : 0);
     if (i.clamp)
       for (int lane = 0; lane < kLanes; ++lane)
         result[half][lane] = bits(clamp_unit(f32(result[half][lane]), wave.mode.dx10_clamp));

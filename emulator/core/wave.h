@@ -46,7 +46,7 @@ struct Wave {
   Workgroup* group = nullptr;
   Checker* checker = nullptr; // null when nothing is checked
   std::vector<std::unique_ptr<PendingOp>> vector_queue, lgkm_queue, free_ops;
-  std::vector<u8> scratch; // [lane][bytes]
+  std::vector<u8> scratch;       // [lane][bytes]
   std::vector<u8> scratch_valid; // [lane][dwords]
   const Allocation* last_allocation = nullptr;
 
@@ -63,7 +63,16 @@ struct Wave {
 
 // Ends the launch with a report. Thrown inside the emulator only, never across a HIP entry point.
 struct Fault {
-  enum Kind { unknown_instruction, unsupported, bounds, wait, race, uninitialised, limit, invalid_launch };
+  enum Kind {
+    unknown_instruction,
+    unsupported,
+    bounds,
+    wait,
+    race,
+    uninitialised,
+    limit,
+    invalid_launch
+  };
   Kind kind;
   std::string text;
 };

@@ -24,7 +24,7 @@ const char* aotattn_emu_rows(void);
 struct aotattn_emu_wave {
   uint32_t scalar[128];
   uint32_t scc;
-  uint32_t flush_f32; /* denormals of f32 arithmetic are zero */
+  uint32_t flush_f32;       /* denormals of f32 arithmetic are zero */
   uint32_t vector[512][64]; /* v0..v255, a0..a255 */
   uint8_t lds[65536];
 };

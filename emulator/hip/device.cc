@@ -47,13 +47,13 @@ struct LongProperty {
   u64 value;
 };
 constexpr LongProperty kLongProperties[] = {
-    {288, kDeviceMemoryBytes},        // totalGlobalMem
-    {296, kMaxLdsBytes},              // sharedMemPerBlock
-    {312, 2147483647},                // memPitch
-    {352, 2147483647},                // totalConstMem
-    {640, kMaxLdsBytes},              // sharedMemPerMultiprocessor
-    {696, kMaxLdsBytes},              // sharedMemPerBlockOptin
-    {1416, kMaxLdsBytes},             // maxSharedMemoryPerMultiProcessor
+    {288, kDeviceMemoryBytes}, // totalGlobalMem
+    {296, kMaxLdsBytes},       // sharedMemPerBlock
+    {312, 2147483647},         // memPitch
+    {352, 2147483647},         // totalConstMem
+    {640, kMaxLdsBytes},       // sharedMemPerMultiprocessor
+    {696, kMaxLdsBytes},       // sharedMemPerBlockOptin
+    {1416, kMaxLdsBytes},      // maxSharedMemoryPerMultiProcessor
 };
 
 struct Attribute {

@@ -26,11 +26,11 @@ struct FormatRows {
 
 std::vector<FormatRows> all_rows() {
   const VectorRows& v = vector_rows();
-  return {{"sop1", sop1_rows()},   {"sop2", sop2_rows()},   {"sopc", sopc_rows()},
-          {"sopk", sopk_rows()},   {"sopp", sopp_rows()},   {"smem", smem_rows()},
-          {"vop1", v.vop1},        {"vop2", v.vop2},        {"vopc", v.vopc},
-          {"vop3", v.vop3},        {"vop3p", v.vop3p},      {"mfma", v.mfma},
-          {"ds", ds_rows()},       {"mubuf", mubuf_rows()}, {"flat", flat_rows()}};
+  return {{"sop1", sop1_rows()}, {"sop2", sop2_rows()},   {"sopc", sopc_rows()},
+          {"sopk", sopk_rows()}, {"sopp", sopp_rows()},   {"smem", smem_rows()},
+          {"vop1", v.vop1},      {"vop2", v.vop2},        {"vopc", v.vopc},
+          {"vop3", v.vop3},      {"vop3p", v.vop3p},      {"mfma", v.mfma},
+          {"ds", ds_rows()},     {"mubuf", mubuf_rows()}, {"flat", flat_rows()}};
 }
 
 void run_words(const u32* words, u64 count, aotattn_emu_wave* state) {
@@ -104,7 +104,8 @@ HIP_API const char* aotattn_emu_rows() {
     std::string text = "[";
     for (const FormatRows& table : all_rows())
       for (const Row& row : table.rows)
-        text += std::string(text.size() > 1 ? "," : "") + "\"" + table.format + " " + row.name + "\"";
+        text +=
+            std::string(text.size() > 1 ? "," : "") + "\"" + table.format + " " + row.name + "\"";
     return keep(text + "]");
   } catch (...) {
     return "[]";

@@ -252,10 +252,9 @@ HIP_API int hipFuncGetAttribute(int* value, int attribute, void* function) {
   });
 }
 
-HIP_API int hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y,
-                                  unsigned grid_z, unsigned block_x, unsigned block_y,
-                                  unsigned block_z, unsigned lds_bytes, void*, void** parameters,
-                                  void** extra) {
+HIP_API int hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                  unsigned block_x, unsigned block_y, unsigned block_z,
+                                  unsigned lds_bytes, void*, void** parameters, void** extra) {
   return entry([&] {
     return launch(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, lds_bytes},
                   parameters, extra);

@@ -10,11 +10,36 @@ struct Instruction;
 using Execute = void (*)(Wave&, const Instruction&);
 
 enum class Format : u8 {
-  sop1, sop2, sopc, sopk, sopp, smem, vop1, vop2, vopc, vop3, vop3p, mfma, ds, flat, mubuf,
+  sop1,
+  sop2,
+  sopc,
+  sopk,
+  sopp,
+  smem,
+  vop1,
+  vop2,
+  vopc,
+  vop3,
+  vop3p,
+  mfma,
+  ds,
+  flat,
+  mubuf,
 };
 
 // What an instruction occupies, for counters and the cycle model.
-enum class Class : u8 { valu, packed, transcendental, mfma, lds, vmem, smem, salu, branch, internal };
+enum class Class : u8 {
+  valu,
+  packed,
+  transcendental,
+  mfma,
+  lds,
+  vmem,
+  smem,
+  salu,
+  branch,
+  internal
+};
 constexpr int kNumClasses = 10;
 
 // Registers share one numbering: 0..127 scalar (as in operand codes), 128 SCC, 256.. vector,
@@ -44,18 +69,41 @@ enum RowFlag : u32 {
   kDouble = 8192, // f64: constants are f64, neg and abs act on bit 63
 };
 
-enum class MemoryKind : u8 { none, load, store, atomic, cache, transpose, bpermute, permute, swizzle };
+enum class MemoryKind : u8 {
+  none,
+  load,
+  store,
+  atomic,
+  cache,
+  transpose,
+  bpermute,
+  permute,
+  swizzle
+};
 enum class AtomicKind : u8 {
-  none, add, sub, smin, umin, smax, umax, bit_and, bit_or, bit_xor, swap, cmpswap, add_f32,
-  pk_add_f16, pk_add_bf16,
+  none,
+  add,
+  sub,
+  smin,
+  umin,
+  smax,
+  umax,
+  bit_and,
+  bit_or,
+  bit_xor,
+  swap,
+  cmpswap,
+  add_f32,
+  pk_add_f16,
+  pk_add_bf16,
 };
 // How one memory element becomes a register: zero or sign extended, or one half of it.
 enum class Extend : u8 { none, zero, sign, low_half, high_half };
 
 struct MemoryRow {
   MemoryKind kind = MemoryKind::none;
-  u8 bytes = 0;       // one element
-  u16 stride = 0;     // two-address forms: units of the offsets in bytes, else 0
+  u8 bytes = 0;   // one element
+  u16 stride = 0; // two-address forms: units of the offsets in bytes, else 0
   Extend extend = Extend::none;
   AtomicKind atomic = AtomicKind::none;
 };
@@ -77,8 +125,8 @@ struct Row {
 };
 
 struct Operand {
-  u16 reg;   // unified register number
-  u8 count;  // consecutive registers
+  u16 reg;  // unified register number
+  u8 count; // consecutive registers
   bool write;
 };
 
@@ -109,8 +157,8 @@ struct Instruction {
   bool lds = false, offset_enable = false, index_enable = false, returns = false;
 
   u16 beyond_limit = 0; // a register the kernel does not have, or 0
-  u32 target = 0; // index of the branch target
-  u32 index = 0;  // own index in the program
+  u32 target = 0;       // index of the branch target
+  u32 index = 0;        // own index in the program
 
   Operand operands[8] = {};
   u8 num_operands = 0;

@@ -113,8 +113,8 @@ inline u32 approximate_exp2(u32 value) {
 inline u32 approximate_log2(u32 value) {
   if ((value & 0x80000000) && (flush(value) & 0x7fffffff) && !is_nan(value))
     return 0x7fc00000;
-  return bits(static_cast<float>(std::log2(std::fabs(static_cast<double>(f32(flush(value)))) +
-                                           (is_nan(value) ? NAN : 0.0))));
+  return bits(static_cast<float>(
+      std::log2(std::fabs(static_cast<double>(f32(flush(value)))) + (is_nan(value) ? NAN : 0.0))));
 }
 
 inline u32 approximate_reciprocal(u32 value) {

@@ -72,8 +72,8 @@ bool decode_program(const std::vector<u8>& image, std::span<const u64> entries, 
       i.target = target->second;
     }
     bool falls_through = !(i.format == Format::sopp && (i.row->opcode == 1 || i.row->opcode == 2));
-    if (falls_through && (i.index + 1 >= out->code.size() ||
-                          out->code[i.index + 1].pc != i.pc + i.size)) {
+    if (falls_through &&
+        (i.index + 1 >= out->code.size() || out->code[i.index + 1].pc != i.pc + i.size)) {
       *error = "overlapping instructions at pc " + hex(i.pc);
       return false;
     }

@@ -83,7 +83,8 @@ def words(source):
 def kernel(body, *, pointers=1, lds=0, scratch=0, vgprs=64):
     """Code object of `test_kernel`: `pointers` pointer arguments, then one i32."""
     args = "".join(
-        f"      - .offset: {8 * k}\n        .size: 8\n        .value_kind: global_buffer\n        .address_space: global\n"
+        f"      - .offset: {8 * k}\n        .size: 8\n        .value_kind: global_buffer\n"
+        "        .address_space: global\n"
         for k in range(pointers)
     )
     args += f"      - .offset: {8 * pointers}\n        .size: 4\n        .value_kind: by_value\n"

@@ -1,5 +1,6 @@
 import pytest
-from hip import Hip, library_path
+
+from emulated_hip import Hip, library_path
 
 
 def pytest_configure(config):

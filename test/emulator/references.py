@@ -60,9 +60,9 @@ def flush(x):
 
 
 def to_unsigned(x):
-    return np.where(np.isnan(x), 0, np.clip(np.trunc(np.nan_to_num(x, posinf=1e30, neginf=-1e30)), 0, 2**32 - 1)).astype(
-        U32
-    )
+    return np.where(
+        np.isnan(x), 0, np.clip(np.trunc(np.nan_to_num(x, posinf=1e30, neginf=-1e30)), 0, 2**32 - 1)
+    ).astype(U32)
 
 
 def to_signed(x):
@@ -240,11 +240,17 @@ _ORDER = {"lt": "<", "eq": "==", "le": "<=", "gt": ">", "ge": ">="}
 COMPARE = {f"v_cmp_{n}_{t}": (c, t) for t in ("i32", "u32", "i64", "u64") for n, c in (*_ORDER.items(), ("ne", "!="))}
 COMPARE |= {f"v_cmp_{n}_f32": (c, "f32") for n, c in _ORDER.items()}
 COMPARE |= {
-    "v_cmp_f_f32": ("False", "f32"), "v_cmp_lg_f32": ("(a<b)|(a>b)", "f32"), "v_cmp_o_f32": ("(a==a)&(b==b)", "f32"),
-    "v_cmp_u_f32": ("(a!=a)|(b!=b)", "f32"), "v_cmp_nge_f32": ("~(a>=b)", "f32"), "v_cmp_nlg_f32": ("~((a<b)|(a>b))", "f32"),
-    "v_cmp_ngt_f32": ("~(a>b)", "f32"), "v_cmp_nle_f32": ("~(a<=b)", "f32"), "v_cmp_neq_f32": ("~(a==b)", "f32"),
+    "v_cmp_f_f32": ("False", "f32"),
+    "v_cmp_lg_f32": ("(a<b)|(a>b)", "f32"),
+    "v_cmp_o_f32": ("(a==a)&(b==b)", "f32"),
+    "v_cmp_u_f32": ("(a!=a)|(b!=b)", "f32"),
+    "v_cmp_nge_f32": ("~(a>=b)", "f32"),
+    "v_cmp_nlg_f32": ("~((a<b)|(a>b))", "f32"),
+    "v_cmp_ngt_f32": ("~(a>b)", "f32"),
+    "v_cmp_nle_f32": ("~(a<=b)", "f32"),
+    "v_cmp_neq_f32": ("~(a==b)", "f32"),
     "v_cmp_nlt_f32": ("~(a<b)", "f32"),
-}  # fmt: skip
+}
 
 
 def compare(name, a, b):
@@ -254,4 +260,4 @@ def compare(name, a, b):
     if condition == "False":
         return np.zeros(a.shape, bool)
     text = condition if "a" in condition else f"a{condition}b"
-    return eval(text, {"a": a.view(view), "b": b.view(view)})  # noqa: S307 - a table of this file
+    return eval(text, {"a": a.view(view), "b": b.view(view)})

@@ -1,9 +1,10 @@
 """Planted bugs: each checker reports its own, in words, and the clean version reports nothing."""
 
-import assembler
 import numpy as np
 import pytest
-from hip import HipError
+
+import assembler
+from emulated_hip import HipError
 
 # Two waves: load a value each, exchange through LDS, store. {0} places what a bug leaves out.
 EXCHANGE = """
@@ -122,13 +123,21 @@ def test_scratch_access_past_its_size(hip):
 
 
 def test_a_register_never_written_is_reported_where_it_is_stored(hip):
-    source = EXCHANGE.format(**CLEAN).replace("global_store_dword v1, v4", "v_add_u32 v9, v8, v4\nglobal_store_dword v1, v9")
+    source = EXCHANGE.format(**CLEAN).replace(
+        "global_store_dword v1, v4", "v_add_u32 v9, v8, v4\nglobal_store_dword v1, v9"
+    )
     expect(hip, source, "stored v9", "v_add_u32 v9, v8, v4", check="uninitialised")
 
 
 def test_an_undefined_address_and_branch_condition_are_reported(hip):
     clean = EXCHANGE.format(**CLEAN)
-    expect(hip, clean.replace("ds_read_b32 v4, v3", "ds_read_b32 v4, v8"), "address v8", "never written", check="uninitialised")
+    expect(
+        hip,
+        clean.replace("ds_read_b32 v4, v3", "ds_read_b32 v4, v8"),
+        "address v8",
+        "never written",
+        check="uninitialised",
+    )
     branch = clean.replace("s_endpgm", "s_cbranch_vccz .Lout\n.Lout:\ns_endpgm")
     expect(hip, branch, "branch condition vcc_lo is undefined", check="uninitialised")
 
@@ -137,7 +146,7 @@ def test_memory_never_written_is_followed_through_registers(hip):
     hip.set()
     function = hip.function(assembler.kernel(EXCHANGE.format(**CLEAN), pointers=2, lds=512), "test_kernel")
     fresh, out = hip.empty(128, np.uint32), hip.empty(128, np.uint32)
-    with pytest.raises(HipError, match="stored v4 .* is undefined"):
+    with pytest.raises(HipError, match=r"stored v4 .* is undefined"):
         hip.launch(function, (1, 1, 1), (128, 1, 1), 0, fresh, out, 0)
 
 

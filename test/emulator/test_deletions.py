@@ -4,11 +4,12 @@ A deletion that is not noticed must be redundant: it changes no bit of the resul
 completion mode (another wait before the use already proves the data, or the code does not run).
 """
 
-import assembler
 import pytest
 import torch
-from attention import Problem
-from hip import HipError
+
+import assembler
+from attention_problem import Problem
+from emulated_hip import HipError
 
 NOP = 0xBF800000
 MODES = [("round_robin", "issue"), ("to_barrier", "wait"), ("reverse", "wait"), ("random", "wait")]

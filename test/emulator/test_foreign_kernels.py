@@ -1,11 +1,12 @@
 """AITER's hd128 kernels, which nobody here wrote, against float64 attention."""
 
-import aiter
 import numpy as np
 import pytest
 import torch
-from attention import assert_as_good, plain, raw, reference, typed
-from hip import HipError
+
+import aiter_wheel as aiter
+from attention_problem import assert_as_good, plain, raw, reference, typed
+from emulated_hip import HipError
 
 HEAD_DIM = 128
 
@@ -32,14 +33,26 @@ def forward(hip, wheel, causal, seqlen_q, seqlen_k, heads_q=2, heads_k=1):
     device = [hip.array(raw(t)) for t in (q, k, v)]
     out, lse = hip.array(np.full(q.shape, 0x7FC0, np.int16)), hip.array(np.full(q.shape[:3], np.nan, np.float32))
     block = aiter.forward_block(
-        out.pointer, *(b.pointer for b in device), lse.pointer, HEAD_DIM**-0.5, heads_q, heads_k, seqlen_q, seqlen_k, HEAD_DIM
+        out.pointer,
+        *(b.pointer for b in device),
+        lse.pointer,
+        HEAD_DIM**-0.5,
+        heads_q,
+        heads_k,
+        seqlen_q,
+        seqlen_k,
+        HEAD_DIM,
     )
     tiles = -(-seqlen_q // 256)
     hip.launch_packed(function, (-(-tiles // 2) if causal else tiles, heads_q, 1), (512, 1, 1), 0, block)
     k, v = (t.repeat_interleave(heads_q // heads_k, 1) for t in (k, v))
     exact, exact_lse = reference(q, k, v, HEAD_DIM**-0.5, causal, bottom_right=True)
-    return typed(out.numpy(), "bf16"), torch.from_numpy(lse.numpy()), exact, exact_lse, plain(
-        q, k, v, HEAD_DIM**-0.5, causal, bottom_right=True
+    return (
+        typed(out.numpy(), "bf16"),
+        torch.from_numpy(lse.numpy()),
+        exact,
+        exact_lse,
+        plain(q, k, v, HEAD_DIM**-0.5, causal, bottom_right=True),
     )
 
 

@@ -2,10 +2,11 @@
 
 import ctypes
 
-import assembler
 import numpy as np
 import pytest
-from hip import HipError
+
+import assembler
+from emulated_hip import HipError
 
 STORE = """
   s_load_dwordx2 s[4:5], s[0:1], 0x0
@@ -65,7 +66,7 @@ def test_registered_host_memory_can_be_used_by_kernels(hip):
     address = data.ctypes.data_as(ctypes.c_void_p)
     function = hip.function(assembler.kernel(STORE), "test_kernel")
     block = address.value.to_bytes(8, "little") + (3).to_bytes(8, "little")
-    with pytest.raises(HipError, match="near no allocation|past the end|before an allocation"):
+    with pytest.raises(HipError, match=r"near no allocation|past the end|before an allocation"):
         hip.launch_packed(function, (1, 1, 1), (64, 1, 1), 0, block)
     hip.check(hip.lib.hipHostRegister(address, ctypes.c_size_t(data.nbytes), 0))
     hip.launch_packed(function, (1, 1, 1), (64, 1, 1), 0, block)

@@ -1,17 +1,49 @@
 """Every row of the instruction tables: a few instructions, expected registers."""
 
-import assembler
 import numpy as np
 import pytest
+
+import assembler
 import references as ref
-from wave import EXEC, FULL, M0, VCC, Wave, covered
+from one_wave import EXEC, FULL, M0, VCC, Wave, covered
 
 EDGES = np.array(
-    [0, 1, 2, 31, 32, 0x7F, 0x80, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF, 0x3F800000, 0xBF800000,
-     0x7F800000, 0xFF800000, 0x7FC00000, 0x00800000, 0x007FFFFF, 0x477FF000, 0x33000000, 0x33800000, 0x38800000, 0x3F808000,
-     0x3F818000, 0x4F000000, 0xCF000000, 0x4F800000, 0x7F7FFFFF, 0x42FE0000, 0xC2FC0000],
+    [
+        0,
+        1,
+        2,
+        31,
+        32,
+        0x7F,
+        0x80,
+        0xFFFF,
+        0x10000,
+        0x7FFFFFFF,
+        0x80000000,
+        0x80000001,
+        0xFFFFFFFF,
+        0x3F800000,
+        0xBF800000,
+        0x7F800000,
+        0xFF800000,
+        0x7FC00000,
+        0x00800000,
+        0x007FFFFF,
+        0x477FF000,
+        0x33000000,
+        0x33800000,
+        0x38800000,
+        0x3F808000,
+        0x3F818000,
+        0x4F000000,
+        0xCF000000,
+        0x4F800000,
+        0x7F7FFFFF,
+        0x42FE0000,
+        0xC2FC0000,
+    ],
     np.uint32,
-)  # fmt: skip
+)
 
 
 def lanes(seed, kind="mixed"):
@@ -63,7 +95,7 @@ def check_vector(hip, name, form, execute=FULL):
 def assembles(name, form):
     try:
         assembler.words(f"{name}{form} v10, v1" + ", v2" * (name in TWO))
-    except Exception:  # noqa: BLE001 - the instruction has no such form
+    except Exception:
         return False
     return True
 
@@ -105,12 +137,10 @@ def test_compares_give_one_bit_a_lane_and_zero_for_inactive_lanes(hip, name):
         wave = Wave(hip, execute)
         for k in range(4):
             wave.v[2 + k] = lanes(k)
-        wave.v[4 if not wide else 4][::3] = wave.v[2][::3]
+        wave.v[4][::3] = wave.v[2][::3]
         wave.v[5][::3] = wave.v[3][::3]
         if wide:
-            a, b = (
-                wave.v[k].astype(np.uint64) | wave.v[k + 1].astype(np.uint64) << np.uint64(32) for k in (2, 4)
-            )
+            a, b = (wave.v[k].astype(np.uint64) | wave.v[k + 1].astype(np.uint64) << np.uint64(32) for k in (2, 4))
             sources = "v[2:3], v[4:5]"
         else:
             a, b, sources = wave.v[2].copy(), wave.v[4].copy(), "v2, v4"
@@ -342,11 +372,17 @@ def test_accumulator_moves(hip):
 
 
 MFMA = [  # name, rows, depth, registers of A and B, registers of D
-    ("16x16x32_bf16", 16, 32, 4, 4), ("32x32x16_bf16", 32, 16, 4, 16), ("32x32x2_f32", 32, 2, 1, 16),
-    ("16x16x4_f32", 16, 4, 1, 4), ("32x32x8_f16", 32, 8, 2, 16), ("16x16x16_f16", 16, 16, 2, 4),
-    ("16x16x32_f16", 16, 32, 4, 4), ("32x32x16_f16", 32, 16, 4, 16), ("32x32x8_bf16", 32, 8, 2, 16),
+    ("16x16x32_bf16", 16, 32, 4, 4),
+    ("32x32x16_bf16", 32, 16, 4, 16),
+    ("32x32x2_f32", 32, 2, 1, 16),
+    ("16x16x4_f32", 16, 4, 1, 4),
+    ("32x32x8_f16", 32, 8, 2, 16),
+    ("16x16x16_f16", 16, 16, 2, 4),
+    ("16x16x32_f16", 16, 32, 4, 4),
+    ("32x32x16_f16", 32, 16, 4, 16),
+    ("32x32x8_bf16", 32, 8, 2, 16),
     ("16x16x16_bf16", 16, 16, 2, 4),
-]  # fmt: skip
+]
 
 
 def encode(values, kind):
@@ -378,7 +414,11 @@ def test_matrix_layouts_match_a_plain_product(hip, name, rows, depth, inputs, re
                     bank[source][base + e][lane] = value
                 else:
                     bank[source][base + e // 2][lane] |= np.uint32(value) << np.uint32(16 * (e % 2))
-    row_of = (lambda lane, r: 4 * (lane // 16) + r) if rows == 16 else (lambda lane, r: 8 * (r // 4) + 4 * (lane // 32) + r % 4)
+    row_of = (
+        (lambda lane, r: 4 * (lane // 16) + r)
+        if rows == 16
+        else (lambda lane, r: 8 * (r // 4) + 4 * (lane // 32) + r % 4)
+    )
     for lane in range(64):
         for r in range(results):
             bank[banks[2]][32 + r][lane] = np.float32(c[row_of(lane, r), lane % rows]).view(np.uint32)
@@ -386,7 +426,8 @@ def test_matrix_layouts_match_a_plain_product(hip, name, rows, depth, inputs, re
     result_bank = banks[2].replace("0", "v")
     addend = "0" if banks[2] == "0" else span(banks[2], 32, results)
     wave.run(
-        f"v_mfma_f32_{name} {span(result_bank, 64, results)}, {span(banks[0], 16, inputs)}, {span(banks[1], 24, inputs)}, {addend}"
+        f"v_mfma_f32_{name} {span(result_bank, 64, results)}, {span(banks[0], 16, inputs)}, "
+        f"{span(banks[1], 24, inputs)}, {addend}"
     )
     product = a @ b + c
     for lane in range(64):
@@ -490,9 +531,10 @@ def test_scalar_compares(hip, kind, name, symbol):
         wave.s[0], wave.s[1] = a, b
         view = np.int32 if kind == "i32" else np.uint32
         left, right = np.array([a, b], np.uint32).view(view)
-        assert wave.run(f"s_cmp_{name}_{kind} s0, s1").scc == eval(f"left{symbol}right")  # noqa: S307
+        expected = eval(symbol.join(("x", "y")), {"x": left, "y": right})
+        assert wave.run(f"s_cmp_{name}_{kind} s0, s1").scc == expected
         if b < 0x8000:
-            assert wave.run(f"s_cmpk_{name}_{kind} s0, {b}").scc == eval(f"left{symbol}right")  # noqa: S307
+            assert wave.run(f"s_cmpk_{name}_{kind} s0, {b}").scc == expected
 
 
 def test_bit_and_wide_compares(hip):
@@ -518,12 +560,17 @@ def test_saveexec_swaps_the_lane_mask(hip, name, expected):
 @pytest.mark.parametrize(
     ("branch", "setup", "taken"),
     [
-        ("s_branch", "", True), ("s_cbranch_scc0", "s_cmp_eq_u32 0, 1", True), ("s_cbranch_scc0", "s_cmp_eq_u32 0, 0", False),
-        ("s_cbranch_scc1", "s_cmp_eq_u32 0, 0", True), ("s_cbranch_vccz", "s_mov_b64 vcc, 0", True),
-        ("s_cbranch_vccz", "s_mov_b64 vcc, 1", False), ("s_cbranch_vccnz", "s_mov_b64 vcc, 1", True),
-        ("s_cbranch_execz", "s_mov_b64 exec, 0", True), ("s_cbranch_execnz", "s_mov_b64 exec, 0", False),
+        ("s_branch", "", True),
+        ("s_cbranch_scc0", "s_cmp_eq_u32 0, 1", True),
+        ("s_cbranch_scc0", "s_cmp_eq_u32 0, 0", False),
+        ("s_cbranch_scc1", "s_cmp_eq_u32 0, 0", True),
+        ("s_cbranch_vccz", "s_mov_b64 vcc, 0", True),
+        ("s_cbranch_vccz", "s_mov_b64 vcc, 1", False),
+        ("s_cbranch_vccnz", "s_mov_b64 vcc, 1", True),
+        ("s_cbranch_execz", "s_mov_b64 exec, 0", True),
+        ("s_cbranch_execnz", "s_mov_b64 exec, 0", False),
     ],
-)  # fmt: skip
+)
 def test_branches(hip, branch, setup, taken):
     wave = Wave(hip)
     wave.run(f"{setup}\ns_mov_b32 s10, 1\n{branch} .Lout\ns_mov_b32 s10, 2\n.Lout:\ns_nop 0")
@@ -559,7 +606,9 @@ def test_lds_two_address_forms(hip):
     wave.run("ds_write2_b64 v1, v[4:5], v[6:7] offset0:0 offset1:1\nds_read2_b64 v[20:23], v1 offset0:1 offset1:0")
     same("ds", wave.v[20], wave.v[6])
     same("ds", wave.v[23], wave.v[5])
-    wave.run("ds_write2st64_b64 v1, v[4:5], v[6:7] offset0:3 offset1:5\nds_read2st64_b64 v[20:23], v1 offset0:3 offset1:5")
+    wave.run(
+        "ds_write2st64_b64 v1, v[4:5], v[6:7] offset0:3 offset1:5\nds_read2st64_b64 v[20:23], v1 offset0:3 offset1:5"
+    )
     same("ds", wave.v[22], wave.v[6])
 
 
@@ -573,7 +622,15 @@ def test_lds_short_forms_extend_and_keep_halves(hip):
         "v_mov_b32 v14, -1\nv_mov_b32 v15, -1\nds_read_u16_d16 v14, v1 offset:4\nds_read_u16_d16_hi v15, v1 offset:4\n"
         "ds_read_u8 v16, v1 offset:6"
     )
-    assert [int(wave.v[k][3]) for k in range(10, 17)] == [0x84, 0xFFFFFF84, 0xF384, 0xFFFFF384, 0xFFFF8182, 0x8182FFFF, 0x82]
+    assert [int(wave.v[k][3]) for k in range(10, 17)] == [
+        0x84,
+        0xFFFFFF84,
+        0xF384,
+        0xFFFFF384,
+        0xFFFF8182,
+        0x8182FFFF,
+        0x82,
+    ]
 
 
 def test_lds_atomics(hip):
@@ -616,9 +673,10 @@ def test_transposed_read_gives_columns_of_four_rows(hip):
 def point(wave, register, buffer):
     """Lane addresses 64 bytes apart in v[register] and the next."""
     address = buffer.pointer + np.arange(64, dtype=np.uint64) * np.uint64(64)
-    wave.v[register], wave.v[register + 1] = (address & np.uint64(0xFFFFFFFF)).astype(np.uint32), (
-        address >> np.uint64(32)
-    ).astype(np.uint32)
+    wave.v[register], wave.v[register + 1] = (
+        (address & np.uint64(0xFFFFFFFF)).astype(np.uint32),
+        (address >> np.uint64(32)).astype(np.uint32),
+    )
 
 
 def memory(hip):
@@ -627,13 +685,26 @@ def memory(hip):
 
 
 LOADS = {  # suffix: (registers, value of register r from the four dwords of a lane, old value -1)
-    "ubyte": (1, lambda w, r: w[0] & 0xFF), "sbyte": (1, lambda w, r: ((w[0] & 0xFF) ^ 0x80) - 0x80),
-    "ushort": (1, lambda w, r: w[0] & 0xFFFF), "sshort": (1, lambda w, r: ((w[0] & 0xFFFF) ^ 0x8000) - 0x8000),
-    "short_d16": (1, lambda w, r: 0xFFFF0000 | w[0] & 0xFFFF), "short_d16_hi": (1, lambda w, r: 0xFFFF | (w[0] & 0xFFFF) << 16),
-    "dword": (1, lambda w, r: w[r]), "dwordx2": (2, lambda w, r: w[r]), "dwordx3": (3, lambda w, r: w[r]),
+    "ubyte": (1, lambda w, r: w[0] & 0xFF),
+    "sbyte": (1, lambda w, r: ((w[0] & 0xFF) ^ 0x80) - 0x80),
+    "ushort": (1, lambda w, r: w[0] & 0xFFFF),
+    "sshort": (1, lambda w, r: ((w[0] & 0xFFFF) ^ 0x8000) - 0x8000),
+    "short_d16": (1, lambda w, r: 0xFFFF0000 | w[0] & 0xFFFF),
+    "short_d16_hi": (1, lambda w, r: 0xFFFF | (w[0] & 0xFFFF) << 16),
+    "dword": (1, lambda w, r: w[r]),
+    "dwordx2": (2, lambda w, r: w[r]),
+    "dwordx3": (3, lambda w, r: w[r]),
     "dwordx4": (4, lambda w, r: w[r]),
-}  # fmt: skip
-STORES = {"byte": (1, 1), "short": (1, 2), "short_d16_hi": (1, 2), "dword": (1, 4), "dwordx2": (2, 8), "dwordx3": (3, 12), "dwordx4": (4, 16)}
+}
+STORES = {
+    "byte": (1, 1),
+    "short": (1, 2),
+    "short_d16_hi": (1, 2),
+    "dword": (1, 4),
+    "dwordx2": (2, 8),
+    "dwordx3": (3, 12),
+    "dwordx4": (4, 16),
+}
 
 
 def span(base, count):
@@ -686,7 +757,8 @@ def test_stores_of_every_width(hip, suffix):
         source = {
             "global": f"global_store_{suffix} v[2:3], {span(8, count)}, off offset:8",
             "buffer": f"buffer_store_{suffix} {span(8, count)}, v1, s[4:7], 0 offen offset:8",
-            "scratch": f"scratch_store_{suffix} off, {span(8, count)}, off offset:8\nscratch_load_dwordx4 v[20:23], off, off offset:8",
+            "scratch": f"scratch_store_{suffix} off, {span(8, count)}, off offset:8\n"
+            "scratch_load_dwordx4 v[20:23], off, off offset:8",
         }[form]
         wave.run(source)
         if form == "scratch":
@@ -705,7 +777,9 @@ def test_buffer_range_is_judged_a_dword_at_a_time_with_the_scalar_offset(hip):
     descriptor(wave, 4, buffer, 24)
     wave.v[1] = np.arange(64) * 4
     wave.s[8] = 8
-    wave.run("buffer_load_dwordx4 v[20:23], v1, s[4:7], s8 offen\nbuffer_store_dword v1, v1, s[4:7], s8 offen offset:16")
+    wave.run(
+        "buffer_load_dwordx4 v[20:23], v1, s[4:7], s8 offen\nbuffer_store_dword v1, v1, s[4:7], s8 offen offset:16"
+    )
     assert [int(x) for x in wave.v[20:24, 0]] == [int(x) for x in values[2:6]]
     assert [int(x) for x in wave.v[20:24, 2]] == [int(values[4]), int(values[5]), 0, 0]
     assert (buffer.numpy() == values).all(), "a store past the range vanishes"
@@ -747,10 +821,17 @@ def test_transfers_to_lds_place_lanes_one_after_another(hip, name, size):
 
 
 ATOMICS = {
-    "swap": lambda m, x: x, "add": lambda m, x: m + x, "sub": lambda m, x: m - x, "smin": lambda m, x: min(m, x, key=lambda v: v ^ 1 << 31),
-    "umin": min, "smax": lambda m, x: max(m, x, key=lambda v: v ^ 1 << 31), "umax": max, "and": lambda m, x: m & x,
-    "or": lambda m, x: m | x, "xor": lambda m, x: m ^ x,
-}  # fmt: skip
+    "swap": lambda m, x: x,
+    "add": lambda m, x: m + x,
+    "sub": lambda m, x: m - x,
+    "smin": lambda m, x: min(m, x, key=lambda v: v ^ 1 << 31),
+    "umin": min,
+    "smax": lambda m, x: max(m, x, key=lambda v: v ^ 1 << 31),
+    "umax": max,
+    "and": lambda m, x: m & x,
+    "or": lambda m, x: m | x,
+    "xor": lambda m, x: m ^ x,
+}
 
 
 @pytest.mark.parametrize("name", ATOMICS)
@@ -797,7 +878,8 @@ def test_float_atomics(hip):
         got = buffer.numpy()[:3]
         assert (got[0].view(np.float32), got[1], got[2]) == (3.0, 0x40004400, 0x40004080)
     wave.run(
-        "buffer_atomic_swap v4, v1, s[4:7], 0 offen offset:12 sc0\nbuffer_atomic_add v4, v1, s[4:7], 0 offen offset:12\n"
+        "buffer_atomic_swap v4, v1, s[4:7], 0 offen offset:12 sc0\n"
+        "buffer_atomic_add v4, v1, s[4:7], 0 offen offset:12\n"
         "buffer_wbl2 sc1\nbuffer_inv sc1\ns_waitcnt vmcnt(0)"
     )
     assert buffer.numpy()[3] == np.float32(1.5).view(np.uint32)
@@ -811,7 +893,10 @@ def test_scalar_loads(hip, count):
     wave.s[6] = 64
     suffix = "" if count == 1 else f"x{count}"
     name = lambda base: f"s{base}" if count == 1 else f"s[{base}:{base + count - 1}]"  # noqa: E731
-    wave.run(f"s_load_dword{suffix} {name(20)}, s[4:5], 0x10\ns_load_dword{suffix} {name(40)}, s[4:5], s6\ns_waitcnt lgkmcnt(0)")
+    wave.run(
+        f"s_load_dword{suffix} {name(20)}, s[4:5], 0x10\n"
+        f"s_load_dword{suffix} {name(40)}, s[4:5], s6\ns_waitcnt lgkmcnt(0)"
+    )
     assert (wave.s[20 : 20 + count] == values[4 : 4 + count]).all()
     assert (wave.s[40 : 40 + count] == values[16 : 16 + count]).all()
     descriptor(wave, 4, buffer, 8)

@@ -7,12 +7,13 @@ import ctypes
 import os
 import time
 
-import assembler
 import numpy as np
 import pytest
-from hip import HipError
+
+import assembler
+from emulated_hip import HipError
+from one_wave import Wave
 from test_hip_surface import STORE
-from wave import Wave
 
 SECONDS = float(os.environ.get("AOTATTN_FUZZ_SECONDS", "5"))
 SEED = int(os.environ.get("AOTATTN_FUZZ_SEED", "1"))
@@ -97,7 +98,9 @@ def test_corrupt_code_objects_are_errors(hip):
     assert tried > 10
 
 
-@pytest.mark.parametrize("junk", [b"", b"\0" * 4096, b"\x7fELF" + b"\xff" * 4096, b"__CLANG_OFFLOAD_BUNDLE__" + b"\xff" * 512])
+@pytest.mark.parametrize(
+    "junk", [b"", b"\0" * 4096, b"\x7fELF" + b"\xff" * 4096, b"__CLANG_OFFLOAD_BUNDLE__" + b"\xff" * 512]
+)
 def test_no_code_object_at_all(hip, junk):
     with pytest.raises(HipError):
         hip.module(junk)

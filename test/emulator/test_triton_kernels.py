@@ -5,8 +5,9 @@ import time
 import numpy as np
 import pytest
 import torch
+
 import triton_kernels
-from attention import Problem
+from attention_problem import Problem
 
 ORDERS = ["round_robin", "to_barrier", "reverse", "random"]
 

@@ -61,14 +61,16 @@ class Buffer:
             self.hip.lib.hipFree(ctypes.c_void_p(self.pointer))
 
 
+# The default of every knob, restored before a test sets its own.
+DEFAULTS = {
+    "check": "all", "order": "round_robin", "completion": "issue", "simd": "auto", "preload": "1",
+    "threads": "0", "cycles": "0", "count": "1", "print": "0", "waive_races": "", "seed": "1",
+    "limit": str(1 << 40),
+}  # fmt: skip
+
+
 class Hip:
     """One loaded library. Knobs are set for the process; `knobs` restores the defaults."""
-
-    DEFAULTS = {
-        "check": "all", "order": "round_robin", "completion": "issue", "simd": "auto", "preload": "1",
-        "threads": "0", "cycles": "0", "count": "1", "print": "0", "waive_races": "", "seed": "1",
-        "limit": str(1 << 40),
-    }  # fmt: skip
 
     def __init__(self):
         self.lib = ctypes.CDLL(str(library_path()))
@@ -78,7 +80,7 @@ class Hip:
         self.set()
 
     def set(self, **knobs):
-        for name, value in {**self.DEFAULTS, **{k: str(v) for k, v in knobs.items()}}.items():
+        for name, value in {**DEFAULTS, **{k: str(v) for k, v in knobs.items()}}.items():
             assert self.lib.aotattn_emu_set(name.encode(), value.encode()) == 0, f"knob {name}={value}"
 
     def check(self, status):

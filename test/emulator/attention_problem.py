@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+
 import triton_kernels
 
 TORCH = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
@@ -59,7 +60,7 @@ class Problem:
         self.buffers = [hip.array(raw(t)) for t in (self.q, self.k, self.v)]
 
     def run(self, image=None, name="attention_kernel"):
-        heads, seqlen_q, head_dim = self.q.shape
+        heads, seqlen_q, _ = self.q.shape
         out = self.hip.empty(self.q.shape, raw(self.q).dtype)
         lse = self.hip.empty((heads, seqlen_q), np.float32)
         function = self.hip.function(image or self.image, name)

@@ -2,9 +2,10 @@
 
 import ctypes
 
-import assembler
 import numpy as np
-from hip import WaveState
+
+import assembler
+from emulated_hip import WaveState
 
 FULL = (1 << 64) - 1
 EXEC, VCC, M0 = 126, 106, 124
