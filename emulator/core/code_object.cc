@@ -287,6 +287,11 @@ bool CodeObject::read_descriptor(const std::string& name, u64 at, Kernel* kernel
     *error = "kernel '" + name + "': rounding mode other than nearest even";
     return false;
   }
+  u32 denormals = kernel->rsrc1 >> 16 & 15; // f32 all or none, f16 and f64 kept
+  if (denormals != 12 && denormals != 15) {
+    *error = "kernel '" + name + "': denormal mode " + std::to_string(denormals);
+    return false;
+  }
   return true;
 }
 

@@ -76,7 +76,13 @@ bool MemoryMap::add_host(void* pointer, u64 bytes) {
   Allocation allocation;
   allocation.base = reinterpret_cast<u64>(pointer);
   allocation.size = bytes;
-  if (!pointer || !bytes || allocations_.count(allocation.base))
+  if (!pointer || !bytes)
+    return false;
+  auto after = allocations_.upper_bound(allocation.base);
+  bool overlaps =
+      (after != allocations_.end() && after->first < allocation.end()) ||
+      (after != allocations_.begin() && std::prev(after)->second.end() > allocation.base);
+  if (overlaps)
     return false;
   allocations_[allocation.base] = allocation;
   snapshot_ = nullptr;

@@ -100,7 +100,6 @@ void prepare_workgroup(Workgroup& group, Launch& launch, const u32 id[3]) {
     wave.ended = wave.at_barrier = wave.scc = false;
     wave.last_allocation = nullptr;
     wave.mode.flush_f32 = (kernel.rsrc1 >> 16 & 3) == 0;
-    wave.mode.flush_f16 = (kernel.rsrc1 >> 18 & 3) == 0;
     wave.mode.dx10_clamp = kernel.rsrc1 >> 21 & 1;
     wave.mode.ieee = kernel.rsrc1 >> 23 & 1;
     wave.scratch.assign(u64{kernel.scratch_bytes} * kLanes, 0xed);

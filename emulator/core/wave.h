@@ -15,7 +15,7 @@ struct Workgroup;
 class Checker;
 
 struct Mode {
-  bool flush_f32 = false, flush_f16 = false;
+  bool flush_f32 = false;
   bool dx10_clamp = true, ieee = true;
 };
 

@@ -70,6 +70,7 @@ def test_registered_host_memory_can_be_used_by_kernels(hip):
         hip.launch_packed(function, (1, 1, 1), (64, 1, 1), 0, block)
     hip.check(hip.lib.hipHostRegister(address, ctypes.c_size_t(data.nbytes), 0))
     hip.launch_packed(function, (1, 1, 1), (64, 1, 1), 0, block)
+    assert hip.lib.hipHostRegister(ctypes.c_void_p(address.value + 64), ctypes.c_size_t(8), 0) != 0, "overlaps"
     hip.check(hip.lib.hipHostUnregister(address))
     assert (data == np.arange(64) + 3).all()
 
@@ -108,6 +109,16 @@ def test_wrong_launches_are_refused_in_words(hip):
     with pytest.raises(HipError, match="hipErrorNotFound"):
         hip.function(assembler.kernel(STORE), "other")
     assert hip.lib.hipModuleLaunchKernel(ctypes.c_void_p(4096), 1, 1, 1, 64, 1, 1, 0, None, None, None) != 0
+
+
+def test_modes_that_are_not_emulated_are_refused(hip):
+    image = bytearray(assembler.kernel(STORE))
+    descriptor = next(offset for name, _, _, offset, _ in assembler.sections(image) if name == ".rodata")
+    for byte, value, text in ((49, 0x10, "rounding mode"), (50, 0x01, "denormal mode")):
+        changed = bytearray(image)
+        changed[descriptor + byte] ^= value
+        with pytest.raises(HipError, match=text):
+            hip.function(bytes(changed), "test_kernel")
 
 
 def test_a_bundle_is_opened_and_its_gfx950_entry_taken(hip):
