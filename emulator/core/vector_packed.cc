@@ -1,4 +1,6 @@
 // Packed f32 operations and accumulator moves (VOP3P). Built twice, see lane_math.h.
+#include <algorithm>
+
 #include "core/vector_tables.h"
 #include "isa/rows_vector.h"
 
@@ -58,6 +60,84 @@ template <int kSources, class Op> void packed_f32(Wave& wave, const Instruction&
     write_lanes(wave.lanes(i.dest + half), result[half], wave.exec());
 }
 
+// Operations on one 16-bit half; the result's upper bits are ignored.
+struct pack_mad {
+  static u32 value(u32 a, u32 b, u32 c) { return a * b + c; }
+};
+struct pack_mul {
+  static u32 value(u32 a, u32 b, u32) { return a * b; }
+};
+struct pack_add {
+  static u32 value(u32 a, u32 b, u32) { return a + b; }
+};
+struct pack_sub {
+  static u32 value(u32 a, u32 b, u32) { return a - b; }
+};
+struct pack_shl {
+  static u32 value(u32 a, u32 b, u32) { return b << (a & 15); }
+};
+struct pack_shr {
+  static u32 value(u32 a, u32 b, u32) { return b >> (a & 15); }
+};
+struct pack_sar {
+  static u32 value(u32 a, u32 b, u32) { return static_cast<u32>(static_cast<i16>(b) >> (a & 15)); }
+};
+struct pack_imax {
+  static u32 value(u32 a, u32 b, u32) { return static_cast<i16>(a) > static_cast<i16>(b) ? a : b; }
+};
+struct pack_imin {
+  static u32 value(u32 a, u32 b, u32) { return static_cast<i16>(a) < static_cast<i16>(b) ? a : b; }
+};
+struct pack_umax {
+  static u32 value(u32 a, u32 b, u32) { return std::max(a, b); }
+};
+struct pack_umin {
+  static u32 value(u32 a, u32 b, u32) { return std::min(a, b); }
+};
+struct pack_fma {
+  static u32 value(u32 a, u32 b, u32 c) { return half_fused(a, b, c); }
+};
+struct pack_fadd {
+  static u32 value(u32 a, u32 b, u32) { return half_add(a, b); }
+};
+struct pack_fmul {
+  static u32 value(u32 a, u32 b, u32) { return half_multiply(a, b); }
+};
+struct pack_fmin {
+  static u32 value(u32 a, u32 b, u32) { return half_minimum(a, b); }
+};
+struct pack_fmax {
+  static u32 value(u32 a, u32 b, u32) { return half_maximum(a, b); }
+};
+
+// Two 16-bit operations: each result half picks a half of every source.
+template <int kSources, class Op> void packed_16(Wave& wave, const Instruction& i) {
+  alignas(64) Lanes buffer[3], result = {};
+  const u32* source[3] = {buffer[0], buffer[0], buffer[0]};
+  u64 mask = wave.exec();
+  for (int k = 0; k < kSources; ++k) {
+    u16 code = i.source[k];
+    source[k] = is_vector(code) ? wave.lanes(code) : buffer[k];
+    if (!is_vector(code))
+      std::fill(buffer[k], buffer[k] + kLanes, read_scalar(wave, code, i.constant[k]));
+  }
+  for (int half = 0; half < 2; ++half) {
+    u8 select = half ? i.op_sel_high : i.op_sel, negate = half ? i.neg_high : i.neg;
+    u32 shift[3], flip[3];
+    for (int k = 0; k < 3; ++k) {
+      shift[k] = select >> k & 1 ? 16 : 0;
+      flip[k] = negate >> k & 1 ? 0x8000 : 0;
+    }
+    for (int lane = 0; lane < kLanes; ++lane) {
+      u32 a = (source[0][lane] >> shift[0] & 0xffff) ^ flip[0];
+      u32 b = (source[1][lane] >> shift[1] & 0xffff) ^ flip[1];
+      u32 c = kSources > 2 ? (source[2][lane] >> shift[2] & 0xffff) ^ flip[2] : 0;
+      result[lane] |= (Op::value(a, b, c) & 0xffff) << 16 * half;
+    }
+  }
+  write_lanes(wave.lanes(i.dest), result, mask);
+}
+
 void packed_move(Wave& wave, const Instruction& i) {
   alignas(64) Lanes buffer[2], low, high;
   copy_lanes(low, fetch_half(wave, i, 0, i.op_sel & 1, false, buffer[0]));
@@ -74,7 +154,9 @@ void move_accumulator(Wave& wave, const Instruction& i) {
 }
 
 // clang-format off
-constexpr Class class_of(u16 opcode) { return opcode < 80 ? Class::packed : Class::valu; }
+constexpr Class class_of(u16 opcode) {
+  return opcode >= 48 && opcode < 80 ? Class::packed : Class::valu;
+}
 #define ROW(name, opcode, dest, first, second, third, flags, ...)                                  \
   {#name, opcode, flags, dest, {first, second, third}, __VA_ARGS__, {}, {}, class_of(opcode)},
 const Row kRows[] = {VOP3P_ROWS(ROW)};

@@ -14,7 +14,8 @@ bool Decoder::control_word(u32 kind) {
   i.control = w;
   i.modifier = kind == kCodeDpp ? Modifier::dpp : Modifier::sdwa;
   if (i.row->run == nullptr || (i.row->flags & (kCarryOut | kCrossLane)) ||
-      i.row->dest_width != 1 || i.row->source_width[0] != 1)
+      (i.format == Format::vopc ? kind == kCodeDpp : i.row->dest_width != 1) ||
+      i.row->source_width[0] != 1)
     return fail("DPP or SDWA on an instruction that has no such form");
   if (kind == kCodeDpp) {
     i.source[0] = static_cast<u16>(kVgpr + (w & 255));
@@ -28,12 +29,21 @@ bool Decoder::control_word(u32 kind) {
     return true;
   }
   i.source[0] = static_cast<u16>((w & 255) + (w >> 23 & 1 ? 0 : kVgpr));
-  i.clamp = w >> 13 & 1;
+  if (i.format == Format::vopc) { // bits 15:8 name the mask to write, VCC if the top bit is clear
+    if (w >> 15 & 1)
+      i.scalar_dest = static_cast<u16>(field(w, 14, 8));
+    if (i.scalar_dest >= 127 || i.scalar_dest % 2)
+      return fail("mask destination");
+  } else {
+    i.clamp = w >> 13 & 1;
+    if (w >> 14 & 3)
+      return fail("SDWA output modifier");
+    if ((w >> 8 & 7) == 7 || (w >> 11 & 3) == 3)
+      return fail("SDWA selection");
+  }
   i.neg = (w >> 20 & 1) | (w >> 28 & 1) << 1;
   i.abs = (w >> 21 & 1) | (w >> 29 & 1) << 1;
-  if (w >> 14 & 3)
-    return fail("SDWA output modifier");
-  if ((w >> 8 & 7) == 7 || (w >> 16 & 7) == 7 || (w >> 24 & 7) == 7 || (w >> 11 & 3) == 3)
+  if ((w >> 16 & 7) == 7 || (w >> 24 & 7) == 7)
     return fail("SDWA selection");
   if (i.row->source_width[1] && w >> 31)
     i.source[1] = static_cast<u16>(i.source[1] - kVgpr);
@@ -62,8 +72,8 @@ bool Decoder::short_vector(Format format, std::span<const Row> rows, u32 opcode)
   if (row.flags & kLaneMask)
     i.source[2] = kVcc;
   bool modified = source == kCodeDpp || source == kCodeSdwa;
-  if (modified && (format == Format::vopc || !control_word(source)))
-    return fail("DPP or SDWA compare");
+  if (modified && !control_word(source))
+    return false;
   if (row.source_width[0] && !modified &&
       !set_source(0, source, std::string_view(row.name) == "v_accvgpr_mov_b32" ? kAgpr : kVgpr))
     return false;
@@ -191,7 +201,9 @@ bool Decoder::packed_vector() {
     if (row.source_width[k] && constant && ((high | i.op_sel) >> k & 1))
       return fail("a constant whose high half is selected");
   }
-  return packed_operands();
+  if (opcode < 48 && (i.clamp || ((i.neg | i.neg_high) && !(row.flags & kHalf))))
+    return fail("modifier of a packed 16-bit operation");
+  return opcode < 48 ? finish_operands() : packed_operands();
 }
 
 // Of each source pair only the selected halves are read.

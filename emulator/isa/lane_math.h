@@ -74,6 +74,20 @@ inline u32 float_from_half(u32 value) {
   return sign | (exponent + 112) << 23 | fraction << 13;
 }
 
+inline float h(u32 value) { return f32(float_from_half(value)); }
+inline u32 half_add(u32 a, u32 b) { return half_from_float(bits(h(a) + h(b))); }
+inline u32 half_multiply(u32 a, u32 b) { return half_from_float(bits(h(a) * h(b))); }
+
+// One rounding: the sum is made odd where f32 cannot hold it, so that rounding it again is safe.
+inline u32 half_fused(u32 a, u32 b, u32 c) {
+  double exact = static_cast<double>(h(a)) * h(b) + h(c);
+  float near = static_cast<float>(exact);
+  u32 pattern = bits(near);
+  if (static_cast<double>(near) != exact && exact == exact)
+    pattern = (std::fabs(static_cast<double>(near)) > std::fabs(exact) ? pattern - 1 : pattern) | 1;
+  return half_from_float(pattern);
+}
+
 inline u32 bf16_from_float(u32 value) {
   u32 rounded = (value + 0x7fff + (value >> 16 & 1)) >> 16;
   return is_nan(value) ? (value >> 16) | 0x40 : rounded;
@@ -92,6 +106,14 @@ inline u32 minimum(u32 a, u32 b) {
   u32 result = f32(a) == f32(b) ? a | b : smaller;
   result = is_nan(a) ? b : result;
   return is_nan(b) ? a : result;
+}
+
+inline u32 half_maximum(u32 a, u32 b) {
+  return half_from_float(maximum(float_from_half(a), float_from_half(b)));
+}
+
+inline u32 half_minimum(u32 a, u32 b) {
+  return half_from_float(minimum(float_from_half(a), float_from_half(b)));
 }
 
 inline u32 median(u32 a, u32 b, u32 c) {

@@ -60,6 +60,23 @@
   X(v_xor_b32,         21, 1, 1, 1, 0, kInteger, s0 ^ s1)                                         \
   X(v_fmamk_f32,       23, 1, 1, 1, 1, kFloat, fused(f32(s0), f32(s1), f32(s2)))                  \
   X(v_fmaak_f32,       24, 1, 1, 1, 1, kFloat, fused(f32(s0), f32(s1), f32(s2)))                  \
+  X(v_add_f16,           31, 1, 1, 1, 0, kHalf, half_add(s0, s1)) \
+  X(v_sub_f16,           32, 1, 1, 1, 0, kHalf, half_add(s0, s1 ^ 0x8000)) \
+  X(v_subrev_f16,        33, 1, 1, 1, 0, kHalf, half_add(s1, s0 ^ 0x8000)) \
+  X(v_mul_f16,           34, 1, 1, 1, 0, kHalf, half_multiply(s0, s1)) \
+  X(v_add_u16,           38, 1, 1, 1, 0, kInteger, (s0 + s1) & 0xffff) \
+  X(v_sub_u16,           39, 1, 1, 1, 0, kInteger, (s0 - s1) & 0xffff) \
+  X(v_subrev_u16,        40, 1, 1, 1, 0, kInteger, (s1 - s0) & 0xffff) \
+  X(v_mul_lo_u16,        41, 1, 1, 1, 0, kInteger, (s0 * s1) & 0xffff) \
+  X(v_lshlrev_b16,       42, 1, 1, 1, 0, kInteger, (s1 << (s0 & 15)) & 0xffff) \
+  X(v_lshrrev_b16,       43, 1, 1, 1, 0, kInteger, (s1 & 0xffff) >> (s0 & 15)) \
+  X(v_ashrrev_i16,       44, 1, 1, 1, 0, kInteger, u16(i16(s1) >> (s0 & 15))) \
+  X(v_max_f16,           45, 1, 1, 1, 0, kHalf, half_maximum(s0, s1)) \
+  X(v_min_f16,           46, 1, 1, 1, 0, kHalf, half_minimum(s0, s1)) \
+  X(v_max_u16,           47, 1, 1, 1, 0, kInteger, std::max<u32>(u16(s0), u16(s1))) \
+  X(v_max_i16,           48, 1, 1, 1, 0, kInteger, u16(std::max(i16(s0), i16(s1)))) \
+  X(v_min_u16,           49, 1, 1, 1, 0, kInteger, std::min<u32>(u16(s0), u16(s1))) \
+  X(v_min_i16,           50, 1, 1, 1, 0, kInteger, u16(std::min(i16(s0), i16(s1)))) \
   X(v_add_u32,         52, 1, 1, 1, 0, kClampInt, s0 + s1 < s0 && clamp ? ~0u : s0 + s1)          \
   X(v_sub_u32,         53, 1, 1, 1, 0, kClampInt, s0 < s1 && clamp ? 0u : s0 - s1)                \
   X(v_subrev_u32,      54, 1, 1, 1, 0, kClampInt, s1 < s0 && clamp ? 0u : s1 - s0)                \
@@ -136,6 +153,32 @@
   X(v_cmp_nle_f32, 76, 1, kFloat, !(f32(s0) <= f32(s1)))                                          \
   X(v_cmp_neq_f32, 77, 1, kFloat, !(f32(s0) == f32(s1)))                                          \
   X(v_cmp_nlt_f32, 78, 1, kFloat, !(f32(s0) < f32(s1)))                                           \
+  X(v_cmp_lt_f16, 33, 1, kHalf, h(s0) < h(s1)) \
+  X(v_cmp_eq_f16, 34, 1, kHalf, h(s0) == h(s1)) \
+  X(v_cmp_le_f16, 35, 1, kHalf, h(s0) <= h(s1)) \
+  X(v_cmp_gt_f16, 36, 1, kHalf, h(s0) > h(s1)) \
+  X(v_cmp_lg_f16, 37, 1, kHalf, h(s0) < h(s1) || h(s0) > h(s1)) \
+  X(v_cmp_ge_f16, 38, 1, kHalf, h(s0) >= h(s1)) \
+  X(v_cmp_o_f16, 39, 1, kHalf, h(s0) == h(s0) && h(s1) == h(s1)) \
+  X(v_cmp_u_f16, 40, 1, kHalf, h(s0) != h(s0) || h(s1) != h(s1)) \
+  X(v_cmp_nge_f16, 41, 1, kHalf, !(h(s0) >= h(s1))) \
+  X(v_cmp_nlg_f16, 42, 1, kHalf, !(h(s0) < h(s1) || h(s0) > h(s1))) \
+  X(v_cmp_ngt_f16, 43, 1, kHalf, !(h(s0) > h(s1))) \
+  X(v_cmp_nle_f16, 44, 1, kHalf, !(h(s0) <= h(s1))) \
+  X(v_cmp_neq_f16, 45, 1, kHalf, !(h(s0) == h(s1))) \
+  X(v_cmp_nlt_f16, 46, 1, kHalf, !(h(s0) < h(s1))) \
+  X(v_cmp_lt_i16, 161, 1, kInteger, i16(s0) < i16(s1)) \
+  X(v_cmp_eq_i16, 162, 1, kInteger, i16(s0) == i16(s1)) \
+  X(v_cmp_le_i16, 163, 1, kInteger, i16(s0) <= i16(s1)) \
+  X(v_cmp_gt_i16, 164, 1, kInteger, i16(s0) > i16(s1)) \
+  X(v_cmp_ne_i16, 165, 1, kInteger, i16(s0) != i16(s1)) \
+  X(v_cmp_ge_i16, 166, 1, kInteger, i16(s0) >= i16(s1)) \
+  X(v_cmp_lt_u16, 169, 1, kInteger, u16(s0) < u16(s1)) \
+  X(v_cmp_eq_u16, 170, 1, kInteger, u16(s0) == u16(s1)) \
+  X(v_cmp_le_u16, 171, 1, kInteger, u16(s0) <= u16(s1)) \
+  X(v_cmp_gt_u16, 172, 1, kInteger, u16(s0) > u16(s1)) \
+  X(v_cmp_ne_u16, 173, 1, kInteger, u16(s0) != u16(s1)) \
+  X(v_cmp_ge_u16, 174, 1, kInteger, u16(s0) >= u16(s1)) \
   X(v_cmp_lt_i32, 193, 1, kInteger, i32(s0) < i32(s1))                                            \
   X(v_cmp_eq_i32, 194, 1, kInteger, i32(s0) == i32(s1))                                           \
   X(v_cmp_le_i32, 195, 1, kInteger, i32(s0) <= i32(s1))                                           \
@@ -178,6 +221,25 @@
   X(v_writelane_b32,  650, 1, 1, 1, 1, kCrossLane, write_lane)
 
 #define VOP3P_ROWS(X)                                                                             \
+  X(v_pk_mad_i16, 0, 1, 1, 1, 1, kInteger, packed_16<3, pack_mad>) \
+  X(v_pk_mul_lo_u16, 1, 1, 1, 1, 0, kInteger, packed_16<2, pack_mul>) \
+  X(v_pk_add_i16, 2, 1, 1, 1, 0, kInteger, packed_16<2, pack_add>) \
+  X(v_pk_sub_i16, 3, 1, 1, 1, 0, kInteger, packed_16<2, pack_sub>) \
+  X(v_pk_lshlrev_b16, 4, 1, 1, 1, 0, kInteger, packed_16<2, pack_shl>) \
+  X(v_pk_lshrrev_b16, 5, 1, 1, 1, 0, kInteger, packed_16<2, pack_shr>) \
+  X(v_pk_ashrrev_i16, 6, 1, 1, 1, 0, kInteger, packed_16<2, pack_sar>) \
+  X(v_pk_max_i16, 7, 1, 1, 1, 0, kInteger, packed_16<2, pack_imax>) \
+  X(v_pk_min_i16, 8, 1, 1, 1, 0, kInteger, packed_16<2, pack_imin>) \
+  X(v_pk_mad_u16, 9, 1, 1, 1, 1, kInteger, packed_16<3, pack_mad>) \
+  X(v_pk_add_u16, 10, 1, 1, 1, 0, kInteger, packed_16<2, pack_add>) \
+  X(v_pk_sub_u16, 11, 1, 1, 1, 0, kInteger, packed_16<2, pack_sub>) \
+  X(v_pk_max_u16, 12, 1, 1, 1, 0, kInteger, packed_16<2, pack_umax>) \
+  X(v_pk_min_u16, 13, 1, 1, 1, 0, kInteger, packed_16<2, pack_umin>) \
+  X(v_pk_fma_f16, 14, 1, 1, 1, 1, kHalf, packed_16<3, pack_fma>) \
+  X(v_pk_add_f16, 15, 1, 1, 1, 0, kHalf, packed_16<2, pack_fadd>) \
+  X(v_pk_mul_f16, 16, 1, 1, 1, 0, kHalf, packed_16<2, pack_fmul>) \
+  X(v_pk_min_f16, 17, 1, 1, 1, 0, kHalf, packed_16<2, pack_fmin>) \
+  X(v_pk_max_f16, 18, 1, 1, 1, 0, kHalf, packed_16<2, pack_fmax>) \
   X(v_pk_fma_f32,  48, 2, 2, 2, 2, kFloat, packed_f32<3, fused_op>)                               \
   X(v_pk_mul_f32,  49, 2, 2, 2, 0, kFloat, packed_f32<2, multiply_op>)                            \
   X(v_pk_add_f32,  50, 2, 2, 2, 0, kFloat, packed_f32<2, add_op>)                                 \

@@ -138,6 +138,25 @@ def ones(x):
     return np.array([int(v).bit_count() for v in np.ravel(x)], U32)
 
 
+def h(x):
+    """The low half as f16."""
+    return (np.asarray(x, U32) & U32(0xFFFF)).astype(np.uint16).view(np.float16)
+
+
+def half_bits(x):
+    """f16 results as u32; a NaN is made quiet."""
+    out = np.asarray(x, np.float16).view(np.uint16).astype(U32)
+    return np.where(np.isnan(x), out | U32(0x200), out)
+
+
+def short(x):
+    return np.asarray(x, U32) & U32(0xFFFF)
+
+
+def short_signed(x):
+    return short(x).astype(np.uint16).view(np.int16).astype(I64)
+
+
 LANE = np.arange(64)
 
 # name: function of the source lanes. Tolerant rows (approximate unit) are listed in APPROXIMATE.
@@ -192,6 +211,23 @@ VECTOR = {
     "v_add_u32": lambda a, b: a + b,
     "v_sub_u32": lambda a, b: a - b,
     "v_subrev_u32": lambda a, b: b - a,
+    "v_add_f16": lambda a, b: half_bits(h(a) + h(b)),
+    "v_sub_f16": lambda a, b: half_bits(h(a) - h(b)),
+    "v_subrev_f16": lambda a, b: half_bits(h(b) - h(a)),
+    "v_mul_f16": lambda a, b: half_bits(h(a) * h(b)),
+    "v_max_f16": lambda a, b: half(maximum(bits(h(a).astype(F32)), bits(h(b).astype(F32)))),
+    "v_min_f16": lambda a, b: half(minimum(bits(h(a).astype(F32)), bits(h(b).astype(F32)))),
+    "v_add_u16": lambda a, b: short(a + b),
+    "v_sub_u16": lambda a, b: short(a - b),
+    "v_subrev_u16": lambda a, b: short(b - a),
+    "v_mul_lo_u16": lambda a, b: short(a * b),
+    "v_lshlrev_b16": lambda a, b: short(b << (a & U32(15))),
+    "v_lshrrev_b16": lambda a, b: short(b) >> (a & U32(15)),
+    "v_ashrrev_i16": lambda a, b: short(low((short_signed(b) >> (a & U32(15)).astype(I64)).astype(U64))),
+    "v_max_u16": lambda a, b: np.maximum(short(a), short(b)),
+    "v_min_u16": lambda a, b: np.minimum(short(a), short(b)),
+    "v_max_i16": lambda a, b: np.where(short_signed(a) > short_signed(b), short(a), short(b)),
+    "v_min_i16": lambda a, b: np.where(short_signed(a) < short_signed(b), short(a), short(b)),
     "v_mad_i32_i24": lambda a, b, c: low((low24(a) * low24(b)).astype(U64)) + c,
     "v_mad_u32_u24": lambda a, b, c: low((wide(a) & U64(0xFFFFFF)) * (wide(b) & U64(0xFFFFFF))) + c,
     "v_bfe_u32": lambda a, b, c: field(a, b & U32(31), c & U32(31)),
@@ -237,7 +273,11 @@ VECTOR64 = {  # sources and result are 64-bit where the widths say so: (result, 
 }
 
 _ORDER = {"lt": "<", "eq": "==", "le": "<=", "gt": ">", "ge": ">="}
-COMPARE = {f"v_cmp_{n}_{t}": (c, t) for t in ("i32", "u32", "i64", "u64") for n, c in (*_ORDER.items(), ("ne", "!="))}
+COMPARE = {
+    f"v_cmp_{n}_{t}": (c, t)
+    for t in ("i16", "u16", "i32", "u32", "i64", "u64")
+    for n, c in (*_ORDER.items(), ("ne", "!="))
+}
 COMPARE |= {f"v_cmp_{n}_f32": (c, "f32") for n, c in _ORDER.items()}
 COMPARE |= {
     "v_cmp_f_f32": ("False", "f32"),
@@ -252,11 +292,16 @@ COMPARE |= {
     "v_cmp_nlt_f32": ("~(a<b)", "f32"),
 }
 
+COMPARE |= {name.replace("f32", "f16"): (c, "f16") for name, (c, t) in COMPARE.items() if t == "f32" and c != "False"}
+
 
 def compare(name, a, b):
     """Bool lanes of a compare; a and b are u32 or u64 lanes."""
     condition, kind = COMPARE[name]
-    view = {"f32": F32, "i32": I32, "u32": U32, "i64": I64, "u64": U64}[kind]
+    view = {"f32": F32, "i32": I32, "u32": U32, "i64": I64, "u64": U64}.get(kind)
+    if view is None:  # 16 bits: the low halves
+        a, b = short(a).astype(np.uint16), short(b).astype(np.uint16)
+        view = {"f16": np.float16, "i16": np.int16, "u16": np.uint16}[kind]
     if condition == "False":
         return np.zeros(a.shape, bool)
     text = condition if "a" in condition else f"a{condition}b"

@@ -60,6 +60,8 @@ def same(name, actual, expected, tolerance=0):
     """Equal bits; NaN matches any NaN; `tolerance` units in the last place."""
     actual, expected = np.asarray(actual), np.asarray(expected).astype(actual.dtype)
     bad = actual != expected
+    if name.endswith("f16") and not name.startswith(("v_cvt", "v_pack")):
+        bad &= ~(np.isnan(ref.h(actual)) & np.isnan(ref.h(expected)) & (actual >> 16 == expected >> 16))
     if tolerance or name.endswith("f32") or name.startswith("v_cvt_f32"):
         nan = np.isnan(actual.view(np.float32)) & np.isnan(expected.view(np.float32))
         near = np.abs(actual.astype(np.int64) - expected.astype(np.int64)) <= tolerance
@@ -361,6 +363,48 @@ def test_packed_f32_selects_and_negates_halves(hip):
     assert (read(8), read(9)) == (2.0, 10.0)
     wave.run("v_pk_mul_f32 v[8:9], v[2:3], 2.0 op_sel_hi:[1,0]")
     assert (read(8), read(9)) == (2.0, 4.0)
+
+
+PACKED = [name for name in ref.VECTOR if name.endswith("16") and not name.startswith(("v_cvt", "v_pack", "v_subrev"))]
+
+
+@pytest.mark.parametrize("name", [*PACKED, "v_add_i16", "v_sub_i16"])
+def test_packed_16_bit_rows_do_both_halves(hip, name):
+    reference = ref.VECTOR[name.replace("add_i", "add_u").replace("sub_i", "sub_u")]
+    packed = name.replace("v_", "v_pk_", 1)
+    if packed == "v_pk_sub_f16":
+        pytest.skip("a packed subtract is an add with a negated source")
+    wave = Wave(hip)
+    wave.v[1], wave.v[2] = lanes(1), lanes(2)
+    a, b = wave.v[1].copy(), wave.v[2].copy()
+    wave.run(f"{packed} v3, v1, v2\n{packed} v4, v1, v2 op_sel:[1,0] op_sel_hi:[0,1]")
+    high_a, high_b = a >> np.uint32(16), b >> np.uint32(16)
+    with np.errstate(all="ignore"):
+        straight = reference(a, b), reference(high_a, high_b)
+        crossed = reference(high_a, b), reference(a, high_b)
+    for register, (low, high) in ((3, straight), (4, crossed)):
+        same(name, wave.v[register] & np.uint32(0xFFFF), low)
+        same(name, wave.v[register] >> np.uint32(16), high)
+
+
+def test_packed_16_bit_multiply_add(hip):
+    wave = Wave(hip)
+    wave.v[1], wave.v[2], wave.v[3] = 0x00030002, 0x00050007, 0xFFFF0001
+    wave.run("v_pk_mad_u16 v4, v1, v2, v3\nv_pk_mad_i16 v5, v1, v2, v3")
+    assert (wave.v[4][0], wave.v[5][0]) == (0x000E000F, 0x000E000F)
+    wave.v[1], wave.v[2], wave.v[3] = 0x3C004000, 0x42004200, 0xBC000001  # (1, 2) * (3, 3) + (-1, 2^-24)
+    wave.run("v_pk_fma_f16 v4, v1, v2, v3\nv_pk_fma_f16 v5, v1, v2, v3 neg_lo:[1,0,0] neg_hi:[0,0,1]")
+    assert (wave.v[4][0], wave.v[5][0]) == (0x40004600, 0x4400C600)
+
+
+def test_sdwa_compares_pick_bytes_and_name_their_mask(hip):
+    wave = Wave(hip)
+    wave.v[1], wave.v[2] = 0x00FF0100, 0
+    wave.run(
+        "v_cmp_ne_u16_sdwa s[20:21], v1, v2 src0_sel:BYTE_1 src1_sel:DWORD\n"
+        "v_cmp_ne_u16_sdwa vcc, v1, v2 src0_sel:BYTE_0 src1_sel:DWORD"
+    )
+    assert (wave.get64(20), wave.get64(VCC)) == (FULL, 0)
 
 
 def test_accumulator_moves(hip):
