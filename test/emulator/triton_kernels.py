@@ -72,6 +72,49 @@ def attention_kernel(
     tl.store(lse_ptr + head * seqlen_q + rows, (row_max + tl.log2(row_sum)) * 0.6931471805599453, mask=rows < seqlen_q)
 
 
+@triton.jit
+def masked_kernel(x_ptr, seen_ptr, out_ptr, BLOCK: tl.constexpr):
+    """Boolean masks, as attention with an explicit mask reads them."""
+    offsets = tl.arange(0, BLOCK)
+    seen = tl.load(seen_ptr + offsets) != 0
+    x = tl.load(x_ptr + offsets)
+    tl.store(out_ptr + offsets, tl.where(seen, x * x + x, -1.0))
+
+
+@triton.jit
+def dropout_kernel(x_ptr, keep_ptr, out_ptr, seed, p, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    keep = tl.rand(seed, offsets) > p
+    tl.store(keep_ptr + offsets, keep.to(tl.int8))
+    tl.store(out_ptr + offsets, tl.where(keep, tl.load(x_ptr + offsets) / (1.0 - p), 0.0))
+
+
+@triton.jit
+def scan_kernel(x_ptr, out_ptr, sum_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets)
+    tl.store(out_ptr + offsets, tl.cumsum(x, 0))
+    tl.atomic_add(sum_ptr + offsets % 16, x)
+
+
+@functools.cache
+def masked(dtype, mask):
+    types = {"x_ptr": f"*{dtype}", "seen_ptr": f"*{mask}", "out_ptr": f"*{dtype}"}
+    return compile_kernel(masked_kernel, types, {"BLOCK": 512}, align16=tuple(types), range32=tuple(types))
+
+
+@functools.cache
+def dropout():
+    types = {"x_ptr": "*fp32", "keep_ptr": "*i8", "out_ptr": "*fp32", "seed": "i32", "p": "fp32"}
+    return compile_kernel(dropout_kernel, types, {"BLOCK": 1024}, align16=("x_ptr", "keep_ptr", "out_ptr"))
+
+
+@functools.cache
+def scan(dtype):
+    types = dict.fromkeys(("x_ptr", "out_ptr", "sum_ptr"), f"*{dtype}")
+    return compile_kernel(scan_kernel, types, {"BLOCK": 512}, align16=tuple(types))
+
+
 @functools.cache
 def add(dtype="fp32", block=256, num_warps=4, ranged=False):
     pointer = f"*{dtype}"
