@@ -1,0 +1,37 @@
+// Runs one kernel launch on the host's cores.
+#pragma once
+
+#include <string>
+
+#include "core/code_object.h"
+#include "core/workgroup.h"
+
+namespace emu {
+
+struct LaunchResult {
+  bool ok = true;
+  Fault::Kind kind = Fault::unsupported;
+  std::string report;
+};
+
+// `arguments` is the packed kernel argument block without hidden arguments.
+LaunchResult run_launch(const Kernel& kernel, const LaunchShape& shape,
+                        const std::vector<u8>& arguments);
+
+constexpr u32 kMaxLdsBytes = 163840;
+
+// What the last launch did, for the test and profile interface.
+struct LaunchRecord {
+  std::string kernel;
+  LaunchShape shape;
+  u32 lds_bytes = 0;
+  Counters counters;
+  double seconds = 0;
+  const Kernel* code = nullptr; // valid while its module is loaded
+  std::vector<std::vector<TraceEntry>> trace;
+  std::string report; // empty when it ran to its end
+};
+LaunchRecord last_launch();
+void set_last_report(const std::string& report);
+
+} // namespace emu
