@@ -1,11 +1,15 @@
 /* aotattn: attention kernels compiled ahead of time. The C ABI.
  *
- * Conventions
- *  - Every function returns an aot_status; aot_last_error() then gives a sentence for this thread.
- *  - Structs that callers fill start with struct_size = sizeof(the struct) as the caller knows it. A smaller struct
- *    (older caller) has its missing fields taken as 0; a larger one (newer caller) is taken if the rest is all 0.
- *  - No exception and no abort crosses this boundary. A call that fails has enqueued nothing and written nothing.
- *  - Any thread, any stream. After the first call for a kernel on a device no call allocates or locks.
+ * Every function returns an aot_status; aot_last_error() then gives a sentence for this thread.
+ *
+ * Structs that callers fill start with struct_size = sizeof(the struct) as the caller knows it. A
+ * smaller struct (older caller) has its missing fields taken as 0; a larger one (newer caller) is
+ * taken if the rest is all 0.
+ *
+ * No exception and no abort crosses this boundary. A call that fails has enqueued nothing and
+ * written nothing.
+ *
+ * Any thread, any stream. After the first call for a kernel on a device no call allocates or locks.
  */
 #ifndef AOTATTN_AOTATTN_H
 #define AOTATTN_AOTATTN_H
@@ -45,8 +49,9 @@ typedef enum aot_status {
 
 typedef enum aot_dtype { AOT_F32 = 1, AOT_F16 = 2, AOT_BF16 = 3 } aot_dtype;
 
-/* Which keys a query sees. Row i's diagonal is d = i, or i + seqlen_k - seqlen_q if aligned bottom-right.
- * causal: keys <= d.  window: d - window_left <= key <= d + window_right, a negative bound is unlimited. */
+/* Which keys row i of q sees, d being i, or i + seqlen_k - seqlen_q if aligned bottom-right.
+ * causal: keys up to d.
+ * window: keys from d - window_left to d + window_right; a negative bound is unlimited. */
 typedef enum aot_mask { AOT_MASK_NONE = 0, AOT_MASK_CAUSAL = 1, AOT_MASK_WINDOW = 2 } aot_mask;
 typedef enum aot_alignment { AOT_TOP_LEFT = 0, AOT_BOTTOM_RIGHT = 1 } aot_alignment;
 
@@ -82,8 +87,8 @@ typedef struct aot_attn_fwd_params {
   aot_tensor lse;
 } aot_attn_fwd_params;
 
-/* Device memory that lives until the work enqueued by the call is done, 16-byte aligned, or null. Called on the calling
- * thread, at most once a call, under no lock of this library. */
+/* Device memory that lives until the work enqueued by the call is done, 16-byte aligned, or null.
+ * Called on the calling thread, at most once a call, under no lock of this library. */
 typedef void* (*aot_allocate_fn)(void* context, size_t bytes);
 
 /* How and where to run. */
@@ -95,29 +100,36 @@ typedef struct aot_call {
   void* stream;     /* cudaStream_t / hipStream_t; null is the default stream */
   aot_allocate_fn allocate;
   void* allocate_context;
-  const char* plan; /* null: the tuning database chooses. Else only plans "backend/kernel/config" that start with this. */
+  const char* plan; /* null: the tuning database chooses. Else only plans "backend/kernel/config"
+                       that start with this. */
 } aot_call;
 
 /* Enqueues the operator on the call's stream and returns before the device has run it. */
 AOT_API aot_status aot_attn_fwd(const aot_attn_fwd_params* params, const aot_call* call);
 
-/* Loads what `params` would launch, so that a later call loads nothing. `op` is "attn_fwd"; tensors need no data. */
+/* Loads what `params` would launch, so that a later call loads nothing. `op` is "attn_fwd"; tensors
+ * need no data. */
 AOT_API aot_status aot_preload(const char* op, const void* params, const aot_call* call);
 
-/* Says, without a device, which plan `params` gets on `arch` and why, as one JSON object in `text` (always terminated):
- * {"op","arch","status","reason","features","plan":[{"kernel","backend","config","grid","threads","shared_bytes",
- * "arguments"}],"provenance","candidates"}. compute_units 0 takes the arch's own number; plan as in aot_call. Writes the size that the text needs, with its
- * terminator, to `needed` if not null; a text cut short is AOT_BAD_ARGUMENT. An unsupported problem is AOT_OK with
- * "status":"unsupported". */
-AOT_API aot_status aot_explain(const char* op, const void* params, const char* arch, int32_t compute_units,
-                               const char* plan, char* text, size_t size, size_t* needed);
+/* Says, without a device, which plan `params` gets on `arch` and why: `text` is a JSON object of
+ *   op, arch, compute_units, status ("ok" or "unsupported"), reason, features, provenance;
+ *   plan: the steps, each with kernel, backend, config, symbol, grid, threads, cluster,
+ *     shared_bytes, arguments (the packed argument block in hex);
+ *   candidates: features, plan and refused (the reason or null) of every plan that was looked at.
+ * compute_units 0 takes the arch's own number; plan as in aot_call. `needed`, if not null, gets
+ * the size that the text needs with its terminator; a text cut short is AOT_BAD_ARGUMENT. An
+ * unsupported problem is AOT_OK. */
+AOT_API aot_status aot_explain(const char* op, const void* params, const char* arch,
+                               int32_t compute_units, const char* plan, char* text, size_t size,
+                               size_t* needed);
 
-/* Lays the user's tuning database over the installed one (and over AOTATTN_TUNING_DB), for problems not yet seen as well
- * as for those seen. Null takes it away. */
+/* Lays the user's tuning database over the installed one (and over AOTATTN_TUNING_DB), for problems
+ * not yet seen as well as for those seen. Null takes it away. */
 AOT_API aot_status aot_set_tuning_db(const char* path);
 
 /* The arch of a device ("gfx950", "sm_90") and its number of compute units. */
-AOT_API aot_status aot_device_info(int32_t platform, int32_t device, char* arch, size_t size, int32_t* compute_units);
+AOT_API aot_status aot_device_info(int32_t platform, int32_t device, char* arch, size_t size,
+                                   int32_t* compute_units);
 
 /* This thread's last error, "" if none; valid until the next call on this thread. */
 AOT_API const char* aot_last_error(void);
@@ -130,8 +142,8 @@ AOT_API const char* aot_build_info(void);
 /* Kernels launched by this process so far. */
 AOT_API uint64_t aot_launch_count(void);
 
-/* Told once of each thing worth a word (a tuning database that cannot be read, a plan that did not load).
- * level: 0 warning, 1 debug. Null: nobody is told. */
+/* Told once of each thing worth a word (a tuning database that cannot be read, a plan that did not
+ * load). level: 0 warning, 1 debug. Null: nobody is told. */
 typedef void (*aot_log_fn)(void* context, int32_t level, const char* message);
 AOT_API void aot_set_log(aot_log_fn log, void* context);
 

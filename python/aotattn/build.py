@@ -30,6 +30,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 CACHE = REPOSITORY / "build" / "images"
 BACKENDS = {"triton": triton}
 TIME_LIMIT_S = 600
+SPILLS_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -41,14 +42,17 @@ class StoreReport:
     images: int
     compiled: int
     image_bytes: int
-    spilling: Mapping[str, int]  # variant key -> bytes spilled
+    spilling: Mapping[str, int]  # key of a variant of each image that spills -> bytes
     seconds: float
 
     def text(self) -> str:
         sizes = f"{self.path.stat().st_size / 1e6:.1f} MB from {self.image_bytes / 1e6:.1f} MB"
         images = f"{self.images} images ({self.compiled} compiled now)"
         lines = [f"{self.path.name}: {self.plans} plans, {images}, {sizes}, {self.seconds:.0f} s"]
-        lines += [f"  spills {size} bytes: {key}" for key, size in sorted(self.spilling.items())]
+        worst = sorted(self.spilling.items(), key=lambda item: -item[1])
+        lines += [f"  spills {size} bytes: {key}" for key, size in worst[:SPILLS_SHOWN]]
+        if len(worst) > SPILLS_SHOWN:
+            lines.append(f"  and {len(worst) - SPILLS_SHOWN} more images spill less")
         return "\n".join(lines)
 
 
@@ -179,8 +183,8 @@ def _pack(arch: str, variants: Sequence[Variant], out: Path, fresh: set[str], st
         key = BACKENDS[v.kernel.backend].compile_key(v)
         if key not in compiled:
             compiled[key] = read_cached(_cached(arch, key))
-        if spilled := compiled[key].facts["spill_bytes"]:
-            spilling[v.key] = spilled
+            if spilled := compiled[key].facts["spill_bytes"]:
+                spilling[v.key] = spilled
         plans.append(plan_of(v, compiled[key]))
     path = store_path(out, arch)
     write_store(path, plans, _meta(arch))

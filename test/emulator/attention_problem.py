@@ -2,7 +2,6 @@
 
 import numpy as np
 import torch
-
 import triton_kernels
 
 TORCH = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}

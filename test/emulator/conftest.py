@@ -1,5 +1,4 @@
 import pytest
-
 from emulated_hip import Hip, library_path
 
 

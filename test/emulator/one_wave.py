@@ -2,9 +2,8 @@
 
 import ctypes
 
-import numpy as np
-
 import assembler
+import numpy as np
 from emulated_hip import WaveState
 
 FULL = (1 << 64) - 1

@@ -1,9 +1,8 @@
 """Planted bugs: each checker reports its own, in words, and the clean version reports nothing."""
 
+import assembler
 import numpy as np
 import pytest
-
-import assembler
 from emulated_hip import HipError
 
 # Two waves: load a value each, exchange through LDS, store. {0} places what a bug leaves out.

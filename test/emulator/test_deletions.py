@@ -4,10 +4,9 @@ A deletion that is not noticed must be redundant: it changes no bit of the resul
 completion mode (another wait before the use already proves the data, or the code does not run).
 """
 
+import assembler
 import pytest
 import torch
-
-import assembler
 from attention_problem import Problem
 from emulated_hip import HipError
 

@@ -4,10 +4,9 @@ import re
 import shutil
 import subprocess
 
-import pytest
-
 import aiter_wheel as aiter
 import assembler
+import pytest
 import triton_kernels
 
 OBJDUMP = next((p for p in map(shutil.which, ("llvm-objdump-22", "llvm-objdump")) if p), None)

@@ -1,10 +1,9 @@
 """AITER's hd128 kernels, which nobody here wrote, against float64 attention."""
 
+import aiter_wheel as aiter
 import numpy as np
 import pytest
 import torch
-
-import aiter_wheel as aiter
 from attention_problem import assert_as_good, plain, raw, reference, typed
 from emulated_hip import HipError
 

@@ -2,10 +2,9 @@
 
 import ctypes
 
+import assembler
 import numpy as np
 import pytest
-
-import assembler
 from emulated_hip import HipError
 
 STORE = """

@@ -1,9 +1,8 @@
 """Every row of the instruction tables: a few instructions, expected registers."""
 
+import assembler
 import numpy as np
 import pytest
-
-import assembler
 import references as ref
 from one_wave import EXEC, FULL, M0, VCC, Wave, covered
 

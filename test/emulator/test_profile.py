@@ -1,9 +1,8 @@
 """Counters of a launch, and the modelled cycles: known counts, ranges, and what they must not say."""
 
+import assembler
 import numpy as np
 import pytest
-
-import assembler
 from attention_problem import Problem
 from test_checkers import CLEAN, EXCHANGE
 

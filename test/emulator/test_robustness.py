@@ -7,10 +7,9 @@ import ctypes
 import os
 import time
 
+import assembler
 import numpy as np
 import pytest
-
-import assembler
 from emulated_hip import HipError
 from one_wave import Wave
 from test_hip_surface import STORE

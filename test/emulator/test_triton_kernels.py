@@ -5,7 +5,6 @@ import time
 import numpy as np
 import pytest
 import torch
-
 import triton_kernels
 from attention_problem import TORCH, Problem, raw, typed
 
