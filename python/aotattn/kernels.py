@@ -102,6 +102,8 @@ def _flash_configs(arch: str, features: Values) -> list[Values]:
     widest = max(int(features["head_dim"]), int(features["head_dim_v"]))
     by_head_dim = FLASH_TILES[arch, _itemsize(features)]
     tiles, any_layout = by_head_dim[next(d for d in by_head_dim if d >= widest)]
+    if features["padded_head"]:  # costs registers as any layout does
+        tiles = (any_layout, *(tile for tile in tiles[1:] if tile != any_layout))
     rows = [(*tile, True) for tile in tiles] + [(*any_layout, False)]
     return [dict(zip((*FLASH_NAMES, "aligned"), row, strict=True)) for row in rows]
 

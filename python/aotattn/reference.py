@@ -147,6 +147,14 @@ def attend(
     return out, (row_max + torch.log(row_sum)).squeeze(-1)
 
 
+def score_resolution(q: "torch.Tensor", k: "torch.Tensor", sm_scale: float) -> float:
+    """A bound of one unit in the last place of an f32 score: by as much, relatively, p is uncertain."""
+    if q.numel() == 0 or k.numel() == 0:
+        return 0.0
+    longest = q.float().norm(dim=-1).max() * k.float().norm(dim=-1).max()
+    return abs(sm_scale) * float(longest) * 2.0**-23
+
+
 @dataclass(frozen=True)
 class Check:
     """One figure of a judgement; `error` is not finite where a value is not finite that should be, or the reverse."""
@@ -161,10 +169,14 @@ class Check:
 
 
 class Tally:
-    """The errors of a result and of the baseline, gathered piece by piece on the device."""
+    """The errors of a result and of the baseline, gathered piece by piece on the device.
 
-    def __init__(self, name: str, dtype: str) -> None:
-        self.name, self.floor = name, FLOOR[dtype]
+    resolution   see score_resolution(): of two keys that nearly tie, nobody who holds scores in f32 knows p better
+    """
+
+    def __init__(self, name: str, dtype: str, resolution: float = 0.0) -> None:
+        self.name, self.floor = name, max(FLOOR[dtype], resolution)
+        self.resolution = resolution if resolution > FLOOR[dtype] else 0.0
         self.maxima: list[torch.Tensor] = []  # [of the error, of the baseline's error, of the exact values]
         self.squares: list[torch.Tensor] = []
         self.wrong: list[torch.Tensor] = []  # elements whose finiteness is wrong
@@ -196,7 +208,7 @@ class Tally:
         wrong = math.inf if int(torch.stack(self.wrong).sum()) else 0.0
         norm = max(norms[2], 1e-30)
         # the luck of single roundings evens out over many elements
-        frobenius_floor = self.floor / math.sqrt(self.count) + ABSOLUTE_FLOOR
+        frobenius_floor = self.floor / math.sqrt(self.count) + self.resolution + ABSOLUTE_FLOOR
         return [
             Check(
                 f"{self.name} max",

@@ -11,7 +11,7 @@ from .bench.inputs import Stored, draw, store
 from .bench.sets import handed_id
 from .device import Device, DeviceFault
 from .dtypes import DTYPES
-from .reference import Check, Mask, Tally, blocks, worst
+from .reference import Check, Mask, Tally, blocks, score_resolution, worst
 from .runtime import AotError, View
 
 OUTPUT_BYTES_AT_A_TIME = 16 << 30  # of all plans whose results wait for the reference
@@ -192,8 +192,9 @@ def judge_all(
     case: Case, tensors: Mapping[str, Stored], results: Mapping[str, Sequence[Outputs]]
 ) -> dict[str, list[Check]]:
     """The checks of each plan, over all of its runs; the reference is computed once."""
-    tallies = {plan: {"out": Tally("out", case.dtype), "lse": Tally("lse", "f32")} for plan in results}
     q, k, v = (tensors[name].view for name in "qkv")
+    resolution = score_resolution(q, k, case.sm_scale)
+    tallies = {plan: {"out": Tally("out", case.dtype, resolution), "lse": Tally("lse", "f32")} for plan in results}
     mask = Mask(case.mask, case.alignment, case.window_left, case.window_right)
     for index, exact, baseline in blocks(q, k, v, sm_scale=case.sm_scale, mask=mask):
         for plan, runs in results.items():
