@@ -205,8 +205,8 @@ def units_at_a_time(cfg, sizes):
     """Units (a slice of a head) whose tiles alternate: one head when all tiles are as long, else what L2 holds."""
     heads = 1
     if cfg.CAUSAL:
-        heads = gl.maximum(cfg.HEADS_TIMES_KEYS // sizes.seqlen_k, 1) * (sizes.heads_q // sizes.heads_k)
-        heads = gl.minimum(heads, sizes.batch * sizes.heads_q)
+        heads_k = gl.maximum(cfg.HEADS_TIMES_KEYS // sizes.seqlen_k, 1)
+        heads = gl.minimum(heads_k, sizes.batch * sizes.heads_k) * (sizes.heads_q // sizes.heads_k)
     return heads * cfg.NUM_SLICES
 
 
@@ -558,9 +558,9 @@ def store_tile(work, sizes, out_desc, lse, acc, row_max, row_sum, num_tiles, WAR
     tile = read_tile(cfg, work.pipes.tiles, num_tiles)
     first_row = tile.first_row + WARPGROUP * ROWS
     total = gl.convert_layout(gl.sum(row_sum, 1), gl.SliceLayout(1, cfg.SCORES))
-    acc = scale_rows(work, acc, gl.where(total > 0, 1.0 / total, 0.0))
+    acc = scale_rows(work, acc, gl.where(total == 0, 0.0, 1.0 / total))
     log_sum = (row_max * work.scale_log2 + gl.log2(total)) * LN2
-    lse.store(gl.where(total > 0, log_sum, float("-inf")), tile, first_row, sizes.seqlen_q)
+    lse.store(gl.where(total == 0, float("-inf"), log_sum), tile, first_row, sizes.seqlen_q)
     if cfg.OVERLAP_TILES:
         out = work.pipes.out.index(WARPGROUP)
         tma.store_wait(0)

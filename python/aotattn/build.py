@@ -132,12 +132,14 @@ def _compile_apart(variant: Variant, path: Path) -> str | None:
     process.start()
     send.close()
     try:
-        message: str | None = receive.recv() if receive.poll(TIME_LIMIT_S) else f"no end after {TIME_LIMIT_S} s"
+        ended = receive.poll(TIME_LIMIT_S)
+        message: str | None = receive.recv() if ended else f"{variant.key}: no end after {TIME_LIMIT_S} s"
     except EOFError:
         process.join()
         message = f"{variant.key}: the compiler died with exit code {process.exitcode}"
     process.join(5)
     process.kill()
+    process.join()
     return message
 
 
@@ -152,7 +154,7 @@ def compile_to(variant: Variant, path: Path) -> str | None:
     try:
         compiled = BACKENDS[variant.kernel.backend].compile_variant(variant)
     except UserError as error:
-        return str(error)
+        return f"{variant.key}: {error}"
     except Exception:  # whatever the compiler raises, the build reports it and goes on
         return f"{variant.key}: {traceback.format_exc()}"
     if compiled.refused:

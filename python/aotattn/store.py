@@ -25,7 +25,7 @@ PRAGMA user_version = {SCHEMA_VERSION};
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE image (
   hash TEXT PRIMARY KEY,     -- sha256 of the image
-  bytes INTEGER NOT NULL,    -- size of the image
+  bytes INTEGER NOT NULL CHECK (bytes > 0), -- size of the image
   crc32 INTEGER NOT NULL,    -- of the image; checked when it is loaded
   data BLOB NOT NULL         -- the image, compressed by zlib
 ) STRICT;

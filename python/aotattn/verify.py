@@ -68,7 +68,8 @@ def verify(
             with device.scratch():
                 yield from verify_case(case, device, seed=seed, backend=backend, plan=plan, required=required)
         except torch.OutOfMemoryError:
-            yield Result(case, device.arch, device.name, reason="does not fit the memory of the device")
+            reason = "does not fit the memory of the device"
+            yield Result(case, device.arch, device.name, passed=False if required else None, reason=reason)
         except DeviceFault as fault:
             yield Result(case, device.arch, device.name, passed=False, reason=f"the device failed: {fault}")
             return

@@ -9,6 +9,7 @@ The argument recipe is read off the device function's `def` line, by name:
 Two null pointers (global and profile scratch) end every parameter list.
 """
 
+import ast
 import contextlib
 import dataclasses
 import hashlib
@@ -63,9 +64,9 @@ def _device_function(source: str) -> Any:
 
 @cache
 def _source_digest(path: Path) -> str:
-    """Of a device file and the files of its folder that it imports."""
+    """Of the code, comments apart, of a file and the files of its folder that it imports."""
     code = path.read_text()
-    digest = hashlib.sha256(code.encode())
+    digest = hashlib.sha256(ast.dump(ast.parse(code)).encode())
     for name in re.findall(r"^(?:from|import) (\w+)", code, re.MULTILINE):
         if (path.parent / f"{name}.py").is_file():
             digest.update(_source_digest(path.parent / f"{name}.py").encode())
@@ -155,7 +156,7 @@ def compile_variant(variant: Variant) -> Compiled:
     request = _request(variant)
     known = {f.name for f in dataclasses.fields(type(make_backend(target).parse_options({})))}
     if unknown := request["options"].keys() - known:
-        raise UserError(f"{variant.key}: the compiler for {arch.name} has no option {', '.join(sorted(unknown))}")
+        raise UserError(f"the compiler for {arch.name} has no option {', '.join(sorted(unknown))}")
     function = _device_function(variant.kernel.source)
     make_source = GluonASTSource if function.is_gluon() else ASTSource
     source = make_source(
@@ -184,6 +185,8 @@ def _describe_image(variant: Variant, compiled: Any, ptxas_log: str) -> Compiled
         declared, facts = _hip_parameters(compiled.asm["amdgcn"]), _hip_facts(compiled.asm["amdgcn"])
     recipe = [_bytes(a) for a in arguments]
     refused = []
+    if not compiled.asm[arch.image_format]:
+        refused.append("the image is empty")
     if declared != recipe:
         refused.append(f"the compiler declares parameters of {declared} bytes, the recipe has {recipe}")
     if metadata.shared > arch.lds_bytes:
@@ -266,4 +269,5 @@ def _hip_facts(amdgcn: str) -> dict[str, int]:
         found = re.search(rf"\.{name}:\s+(\d+)", amdgcn)
         return int(found[1]) if found else 0
 
-    return {"registers": fact("vgpr_count"), "spill_bytes": 4 * fact("vgpr_spill_count")}
+    scratch = max(4 * fact("vgpr_spill_count"), fact("private_segment_fixed_size"))
+    return {"registers": fact("vgpr_count"), "spill_bytes": scratch}

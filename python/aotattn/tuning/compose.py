@@ -9,7 +9,7 @@ from typing import Any
 import sqlite_utils
 
 from ..describe import UserError
-from .rows import Row, read_rows
+from .rows import PROVENANCES, Row, read_rows
 
 SCHEMA_VERSION = 1
 SCHEMA = f"""
@@ -70,9 +70,18 @@ def choices_of(file: Path) -> list[dict[str, Any]]:
 
 
 def winners(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Of each bin the best row, with its runner-up."""
+    """Of each bin the best row, with its runner-up; of a functional only bins of its best provenance.
+
+    So that a rule's row, for being nearer to a problem, does not beat what was measured.
+    """
+    rows = list(rows)
+    best_rank: dict[str, int] = {}
+    for row in rows:
+        rank = PROVENANCES.index(row.provenance)
+        best_rank[row.features] = min(rank, best_rank.get(row.features, rank))
     choices = []
-    ordered = sorted(rows, key=lambda row: (row.bin, row.rank))
+    kept = [row for row in rows if PROVENANCES.index(row.provenance) == best_rank[row.features]]
+    ordered = sorted(kept, key=lambda row: (row.bin, row.rank))
     for _, group in groupby(ordered, key=lambda row: row.bin):
         best, *others = group
         values = {name: getattr(best, name) for name in BEST}
