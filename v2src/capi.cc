@@ -6,7 +6,7 @@
 #include "launch/runtime.h"
 #include "log.h"
 #include "ops/attn_fwd.h"
-#include "store/places.h"
+#include "text.h"
 
 #include <cstring>
 #include <exception>
@@ -65,7 +65,7 @@ Status need_operator(const char* name, const Operator** op) {
   return fail(AOT_BAD_ARGUMENT, "op = '%s'; known are: %s", name, join(known).c_str());
 }
 
-// `too_small` says what was cut.
+// `what` names the caller's buffer in the sentence.
 Status copy_text(const std::string& from, char* to, size_t size, const char* what) {
   if (!to || size == 0)
     return fail(AOT_BAD_ARGUMENT, "%s has no room; it needs %zu bytes", what, from.size() + 1);

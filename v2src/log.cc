@@ -19,11 +19,14 @@ void Notices::add(Level level, std::string text) {
     fresh_.push_back({level, std::move(text)});
 }
 
-void Notices::tell() {
+void Notices::tell() noexcept {
   const Listener* listener = g_listener.get();
   if (listener && listener->log)
     for (const Notice& notice : fresh_)
-      listener->log(listener->context, static_cast<int32_t>(notice.level), notice.text.c_str());
+      try {
+        listener->log(listener->context, static_cast<int32_t>(notice.level), notice.text.c_str());
+      } catch (...) { // a destructor calls this
+      }
   fresh_.clear();
 }
 

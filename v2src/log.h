@@ -16,7 +16,8 @@ class Notices {
 public:
   explicit Notices(std::set<std::string>* told) : told_(told) {}
   void add(Level level, std::string text); // ignored if this process has told it before
-  void tell();                             // to the callback; call it under no lock
+  // To the callback, whose exceptions are dropped. Call it under no lock.
+  void tell() noexcept;
 
 private:
   struct Notice {

@@ -255,6 +255,16 @@ void Checker::propagate_vector(Wave& wave, const Instruction& i) {
   }
   if ((name == "v_xor_b32" || name == "v_sub_u32") && i.source[0] == i.source[1])
     valid = ~u64{0};
+  u64 low = valid; // sums carry upwards: their low half does not depend on an addend's high half
+  if (name.starts_with("v_mad_u64_") || name.starts_with("v_mad_i64_") ||
+      name == "v_lshl_add_u64") {
+    low = ~u64{0};
+    for (u16 reg : i.source) {
+      if (reg == kNoRegister || !is_register(reg))
+        continue;
+      low &= reg < 128 ? (static_cast<u32>(~s.valid[reg]) ? 0 : ~u64{0}) : s.valid[reg];
+    }
+  }
   if (i.scalar_dest != kNoRegister) { // inactive lanes of a mask are zero
     u64 mask = valid | ~exec;
     s.valid[i.scalar_dest] = mask & 0xffffffff;
@@ -262,7 +272,7 @@ void Checker::propagate_vector(Wave& wave, const Instruction& i) {
     s.origin[i.scalar_dest] = s.origin[i.scalar_dest + 1] = origin;
   }
   for (int d = 0; d < i.row->dest_width; ++d)
-    set_valid(wave, i.dest + d, valid, exec, origin, &i);
+    set_valid(wave, i.dest + d, d ? valid : low, exec, origin, &i);
 }
 
 void Checker::propagate(Wave& wave, const Instruction& i) {

@@ -6,8 +6,10 @@
  * smaller struct (older caller) has its missing fields taken as 0; a larger one (newer caller) is
  * taken if the rest is all 0.
  *
- * No exception and no abort crosses this boundary. A call that fails has enqueued nothing and
- * written nothing.
+ * No exception and no abort crosses this boundary. A call refused before its first driver call that
+ * enqueues has enqueued nothing and written to no tensor. From there on only the driver can fail
+ * it: the status is AOT_DEVICE_ERROR, the sentence names the driver's function, and what was
+ * enqueued before (a clear of the workspace, an earlier step of the plan) stays enqueued.
  *
  * Any thread, any stream. After the first call for a kernel on a device no call allocates or locks.
  */
@@ -143,7 +145,7 @@ AOT_API const char* aot_build_info(void);
 AOT_API uint64_t aot_launch_count(void);
 
 /* Told once of each thing worth a word (a tuning database that cannot be read, a plan that did not
- * load). level: 0 warning, 1 debug. Null: nobody is told. */
+ * load). level: 0 warning, 1 debug. Null: nobody is told. What `log` throws is dropped. */
 typedef void (*aot_log_fn)(void* context, int32_t level, const char* message);
 AOT_API void aot_set_log(aot_log_fn log, void* context);
 

@@ -237,6 +237,31 @@ def bench_plans(
 
 
 @app.command()
+def profile(
+    cases: Annotated[list[str], typer.Argument(metavar="CASE...", help=CASE_HELP)],
+    arch: DeviceArchOption = None,
+    plan: PlanOption = "",
+    seed: SeedOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run cases on the emulator, each under its chosen plan: what was counted, and modelled cycles. No measurement."""
+    from .bench.profile import profile as profile_case
+    from .bench.profile import table
+    from .device import open_device
+
+    chosen = [Case.parse(c) for c in cases]
+    device = open_device(arch)
+    drawn_from = fresh_seed(seed)
+    for case in chosen:
+        row = profile_case(case, device, seed=drawn_from, plan=plan)
+        if as_json:
+            print(json.dumps(row), flush=True)
+        else:
+            print(f"{row['case']}\n{row['plan']} on {row['device']}: {row['note']}")
+            print_table(table(row))
+
+
+@app.command()
 def knobs(as_json: JsonOption = False) -> None:
     """Print the environment variables that the library reads."""
     rows = [{"name": k.name, "default": k.default, "meaning": k.meaning} for k in KNOBS.values()]
@@ -260,7 +285,8 @@ def print_table(rows: Sequence[Mapping[str, Any]]) -> None:
     table = Table(*rows[0], box=None)
     for row in rows:
         table.add_row(*map(str, row.values()))
-    Console(soft_wrap=not sys.stdout.isatty()).print(table, markup=False)
+    width = None if sys.stdout.isatty() else 1000  # a file takes lines of any length
+    Console(width=width).print(table, markup=False)
 
 
 def progress_bar(unit: str) -> "AbstractContextManager[Progress]":

@@ -1,6 +1,6 @@
-"""What `make demo` runs: what was built, which kernels problems get, and, with a GPU, one attention call and its error.
+"""What `make demo` runs: what was built, which kernels problems get, and one attention call and its error.
 
-Needs no GPU, no compiler and no driver; with a GPU it also needs torch.
+Needs no GPU, no compiler and no driver. The call needs torch; without a GPU it runs on the emulator.
 """
 
 import sqlite3
@@ -24,6 +24,8 @@ CASES = (
     Case(dtype="f32", heads_q=4, seqlen_q=200, head_dim=64),
     Case(heads_q=4, seqlen_q=128, head_dim=520),
 )
+EMULATED = Case(heads_q=4, heads_k=2, seqlen_q=200, seqlen_k=300, head_dim=128, mask="causal", alignment="bottom_right")
+SEED = 1  # of the emulated case's inputs: the demo prints the same figures each time
 DATA = 1 << 20  # an aligned address that nobody reads
 TIMED_RUNS = 20
 
@@ -43,7 +45,7 @@ def main() -> None:
             print(f"\nWhich kernel a problem gets on {arch} (`aotattn explain CASE --arch {arch}`)")
             for case in CASES:
                 print(f"  {case}\n    {chosen(explain(case, arch))}")
-    print(f"\n{gpu_run()}")
+    print(f"\n{attention_run()}")
 
 
 def megabytes(path: Path) -> str:
@@ -81,14 +83,45 @@ def chosen(answer: dict[str, Any]) -> str:
     return f"{'; '.join(steps)} ({answer['provenance']})" if steps else answer["reason"]
 
 
-def gpu_run() -> str:
-    """Run F.scaled_dot_product_attention through the library where there is a GPU; says what happened."""
+def attention_run() -> str:
+    """Run attention through the library, on a GPU if there is one, else on the emulator; says what happened."""
     try:
         import torch
     except ImportError:
-        return "torch is not installed: F.scaled_dot_product_attention was not run."
-    if not torch.cuda.is_available():
-        return "No GPU here: the plans above come from the same library call that a GPU's launch starts with."
+        return "torch is not installed: no attention was run."
+    return gpu_run() if torch.cuda.is_available() else emulated_run()
+
+
+def emulated_run() -> str:
+    """Run a case through the C library on emulated gfx950; its error against float64, and what the model says."""
+    from .bench.profile import NOTE, profile
+    from .device import open_device
+    from .verify import verify_case
+
+    arch = "gfx950"
+    try:
+        device = open_device(arch)
+        figures = profile(EMULATED, device, seed=SEED)
+    except (UserError, runtime.AotError) as error:
+        return f"No GPU here, and the emulator did not run the case: {error}"
+    (result,) = verify_case(EMULATED, device, seed=SEED, plan=figures["plan"])
+    clocks = figures["modelled"]["clocks"]
+    return "\n".join(
+        (
+            f"No GPU here: attention on {device.name}, through the C library and a {arch} code object",
+            f"  case     {EMULATED}",
+            f"  plan     {chosen(explain(EMULATED, arch))}",
+            f"  error    {result.error:.3g} ({result.check}) against float64, allowed {result.allowed:.3g}: "
+            + ("passed" if result.passed else f"FAILED {result.reason}"),
+            f"  cycles   {clocks['median']:.0f} ({clocks['low']:.0f} to {clocks['high']:.0f}) a workgroup, {NOTE}",
+        )
+    )
+
+
+def gpu_run() -> str:
+    """Run F.scaled_dot_product_attention through the library on the GPU; says what happened."""
+    import torch
+
     arch, compute_units = runtime.device_info(runtime.torch_platform(), torch.cuda.current_device())
     case = CASES[0]
     before = runtime.launch_count()

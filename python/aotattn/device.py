@@ -1,15 +1,18 @@
 """Device memory, from torch where torch has the device, else from the HIP library that AOTATTN_HIP_LIBRARY names.
 
+Where there is neither, the emulator that was built beside the library is named there.
 Values are drawn and judged in torch tensors on `Device.compute`; `upload` makes a flat one readable by kernels and
 `download` brings back what kernels have written to it. For a torch device both are the tensor itself.
 """
 
 import ctypes
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from . import knobs, runtime
 from .describe import UserError
@@ -67,6 +70,10 @@ class Device:
         except RuntimeError as error:
             raise DeviceFault(str(error).splitlines()[0]) from None
 
+    def report(self) -> str:
+        """What is known of a launch that has just failed, "" if nothing."""
+        return ""
+
     def call(self, plan: str | None = None) -> runtime.CCall:
         return runtime.call(self.platform, self.ordinal, stream=self.stream(), allocate=self.allocate, plan=plan)
 
@@ -117,6 +124,24 @@ class HipDevice(Device):
             raise DeviceFault(f"{function}: {self.hip.hipGetErrorString(code).decode()} ({code})")
 
 
+@dataclass
+class EmulatedDevice(HipDevice):
+    """The device of our emulator; emulator/hip/aotattn_emulator.h declares what it offers beyond HIP."""
+
+    def report(self) -> str:
+        return " ".join(str(self.hip.aotattn_emu_report().decode()).split())
+
+    def set(self, name: str, value: str) -> None:
+        """Set one of the emulator's switches, docs/emulator.md. Raises UserError if it has no such name or value."""
+        if self.hip.aotattn_emu_set(name.encode(), value.encode()):
+            raise UserError(f"the emulator has no switch {name} = {value}")
+
+    def profile(self) -> dict[str, Any]:
+        """Counters of the last launch and, with the switch cycles, modelled cycles."""
+        answer: dict[str, Any] = json.loads(self.hip.aotattn_emu_profile())
+        return answer
+
+
 def open_device(arch: str | None = None) -> Device:
     """The first device, or the first of `arch`. Raises UserError if there is none."""
     found = []
@@ -125,7 +150,9 @@ def open_device(arch: str | None = None) -> Device:
             return device
         found.append(f"{device.name} ({device.arch})")
     wanted = f"no device of arch {arch}" if arch else "no device"
-    hint = "" if knobs.value("AOTATTN_HIP_LIBRARY") else "; AOTATTN_HIP_LIBRARY may name the HIP library of an emulator"
+    hint = ""
+    if not found and not knobs.value("AOTATTN_HIP_LIBRARY"):
+        hint = f"; there is no emulator at {emulator_library()} either, run make build"
     raise UserError(f"{wanted}: there is {', '.join(found) or 'none that torch can use'}{hint}")
 
 
@@ -138,14 +165,34 @@ def _devices() -> Iterator[Device]:
             name = torch.cuda.get_device_name(ordinal)
             torch.zeros(1, device=f"cuda:{ordinal}")  # the driver's context, before the C library asks for it
             yield Device(platform, ordinal, *runtime.device_info(platform, ordinal), name, f"cuda:{ordinal}")
-    elif library := knobs.value("AOTATTN_HIP_LIBRARY"):
+    elif library := knobs.value("AOTATTN_HIP_LIBRARY") or name_emulator():
         hip = _hip_library(library)
+        emulated = hasattr(hip, "aotattn_emu_report")
         count = c_int()
         if hip.hipGetDeviceCount(byref(count)):
             return
         for ordinal in range(count.value):
             arch, compute_units = runtime.device_info("hip", ordinal)
-            yield HipDevice("hip", ordinal, arch, compute_units, f"{arch} of {library}", "cpu", hip=hip)
+            name = f"emulated {arch}" if emulated else f"{arch} of {library}"
+            kind = EmulatedDevice if emulated else HipDevice
+            yield kind("hip", ordinal, arch, compute_units, name, "cpu", hip=hip)
+
+
+def emulator_library() -> Path:
+    """Where the build puts the emulator: in a directory of its own, so nobody loads it by accident."""
+    return runtime.library_directory().parent / "emulator" / "libamdhip64.so"
+
+
+def name_emulator() -> str:
+    """Make the emulator this process's HIP library, before anything loads one; "" if it is not built.
+
+    Only for a process in which torch finds no GPU and nobody has named a HIP library.
+    """
+    library = emulator_library()
+    if not library.exists():
+        return ""
+    knobs.choose("AOTATTN_HIP_LIBRARY", str(library))
+    return knobs.value("AOTATTN_HIP_LIBRARY")
 
 
 def _hip_library(path: str) -> ctypes.CDLL:
@@ -156,4 +203,6 @@ def _hip_library(path: str) -> ctypes.CDLL:
     hip.hipGetErrorString.restype = c_char_p
     hip.hipMalloc.argtypes = (POINTER(c_void_p), c_size_t)
     hip.hipMemcpy.argtypes = (c_void_p, c_void_p, c_size_t, c_int)
+    if hasattr(hip, "aotattn_emu_report"):
+        hip.aotattn_emu_report.restype = hip.aotattn_emu_profile.restype = c_char_p
     return hip

@@ -12,7 +12,7 @@ from .ops.attn_fwd import attn_fwd
 
 # head_dim, head_dim_v that are worth images of their own; other unequal pairs run in the larger one's bucket
 UNEQUAL_HEAD_DIMS = ((128, 64), (192, 128))
-CORE_HEAD_DIMS = (32, 64, 128, 256, 512)
+CORE_HEAD_DIMS = (64, 128, 256, 512)
 TENSORS = ("q", "k", "v", "out")
 
 

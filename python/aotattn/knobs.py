@@ -1,6 +1,6 @@
 """The environment variables that the library reads, one row each; v2src/knobs.h has the same rows for the runtime.
 
-Nobody else in the package reads the environment. `aotattn knobs` prints the table.
+Nobody else in the package reads or changes the environment. `aotattn knobs` prints the table.
 """
 
 import os
@@ -34,3 +34,9 @@ KNOBS = {
 def value(name: str) -> str:
     """What the environment says of a knob, else its default."""
     return os.environ.get(name) or KNOBS[name].default
+
+
+def choose(name: str, value: str) -> None:
+    """Set a knob for this process, the C library in it included, where it is not set."""
+    if not os.environ.get(name):
+        os.environ[KNOBS[name].name] = value

@@ -142,6 +142,12 @@ def run(case: Case, device: Device, inputs: Mapping[str, View], plan: str | None
     return outputs, ", ".join(f"{n} elements outside {name} were written" for name, n in strays.items() if n)
 
 
+def failure(error: AotError, device: Device) -> str:
+    """The library's sentence, and what the device reports where it was the device that failed."""
+    report = device.report() if error.name == "AOT_DEVICE_ERROR" else ""
+    return f"{error}; {report}" if report else str(error)
+
+
 def _verify_empty(case: Case, device: Device, inputs: Mapping[str, View]) -> Result:
     """Nothing to compute: success, nothing launched, nothing written."""
     launched = runtime.launch_count()
@@ -169,7 +175,7 @@ def _verify_plans(
                 if reasons[plan]:
                     break
         except AotError as error:
-            reasons[plan] = str(error)
+            reasons[plan] = failure(error, device)
         except DeviceFault as fault:
             raise DeviceFault(f"{plan}: {fault}") from None
     checks = judge_all(case, tensors, results)

@@ -128,6 +128,26 @@ def test_a_register_never_written_is_reported_where_it_is_stored(hip):
     expect(hip, source, "stored v9", "v_add_u32 v9, v8, v4", check="uninitialised")
 
 
+# v5 is never written: only the high half of the sum depends on it.
+HIGH_HALF = """
+  s_load_dwordx2 s[6:7], s[0:1], 0x8
+  v_lshlrev_b32 v1, 2, v0
+  v_mov_b32 v4, 7
+  s_mov_b32 s3, 3
+  v_mad_u64_u32 v[4:5], s[2:3], s3, v0, v[4:5]
+  v_lshl_add_u64 v[4:5], v[4:5], 1, v[4:5]
+  s_waitcnt lgkmcnt(0)
+  global_store_dword v1, {stored}, s[6:7]
+  s_endpgm
+"""
+
+
+def test_the_low_half_of_a_sum_does_not_depend_on_an_undefined_high_half(hip):
+    _, out = run(hip, HIGH_HALF.format(stored="v4"))
+    assert (out == 3 * (3 * np.arange(128) + 7)).all()
+    expect(hip, HIGH_HALF.format(stored="v5"), "stored v5", check="uninitialised")
+
+
 def test_an_undefined_address_and_branch_condition_are_reported(hip):
     clean = EXCHANGE.format(**CLEAN)
     expect(

@@ -138,24 +138,33 @@ def test_offsets_past_2_to_the_31(interpreted):
 def load_kernel():
     """attn_fwd, interpreted.
 
-    The interpreter (triton 3.9) keeps bf16 as integers, and its dot and minus take these for the values.
+    The interpreter (triton 3.9) keeps bf16 as integers: its dot and minus take these for the values, and its conversion
+    from f32 cuts off what hardware rounds to nearest, ties to even.
     """
+    import numpy as np
     import triton.language as tl
     from triton.runtime import interpreter
 
-    builder = interpreter.InterpreterBuilder
-    dot, negate = builder.create_dot, builder.create_fneg
+    builder, handle = interpreter.InterpreterBuilder, interpreter.TensorHandle
+    dot, negate, cast = builder.create_dot, builder.create_fneg, builder.cast_impl
+
+    def is_bf16(x):
+        return x.dtype.scalar == tl.bfloat16
 
     def create_dot(self, a, b, *rest):
-        a, b = (self.cast_impl(x, tl.float32) if x.dtype.scalar == tl.bfloat16 else x for x in (a, b))
-        return dot(self, a, b, *rest)
+        return dot(self, *(cast(self, x, tl.float32) if is_bf16(x) else x for x in (a, b)), *rest)
 
     def create_fneg(self, x):
-        if x.dtype.scalar != tl.bfloat16:
-            return negate(self, x)
-        return interpreter.TensorHandle(x.data ^ 0x8000, tl.bfloat16)
+        return handle(x.data ^ 0x8000, tl.bfloat16) if is_bf16(x) else negate(self, x)
 
-    builder.create_dot, builder.create_fneg = create_dot, create_fneg
+    def cast_impl(self, x, dtype):
+        if x.dtype.scalar != tl.float32 or dtype.scalar != tl.bfloat16:
+            return cast(self, x, dtype)
+        bits = np.ascontiguousarray(x.data).view(np.uint32)
+        rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+        return handle(np.where(np.isnan(x.data), 0x7FC0, rounded).astype(np.uint16), tl.bfloat16)
+
+    builder.create_dot, builder.create_fneg, builder.cast_impl = create_dot, create_fneg, cast_impl
     spec = importlib.util.spec_from_file_location("attn_fwd", KERNEL)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

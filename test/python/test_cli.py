@@ -34,7 +34,7 @@ def test_help_needs_no_compiler_no_torch_and_no_sqlite_utils() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert all(name in done.stdout for name in ("build", "explain", "verify", "bench", "knobs"))
+    assert all(name in done.stdout for name in ("build", "explain", "verify", "bench", "profile", "knobs"))
 
 
 def test_it_runs_as_a_module() -> None:
@@ -150,6 +150,12 @@ def test_an_error_of_the_library_is_one_line(
     monkeypatch.setattr(runtime, "explain", explain)
     assert cli.main(["explain", CASE, "--arch", "gfx950"]) == 2
     assert capsys.readouterr().err == "aotattn: AOT_4: no store for gfx950\n"
+
+
+def test_profile_needs_the_emulator(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    fake(FakeLibrary({GOOD: right}), monkeypatch)
+    assert cli.main(["profile", CASE, "--seed", "1"]) == 2
+    assert "aotattn: profile: fake (sm_90) is not the emulator" in capsys.readouterr().err
 
 
 def test_bench_needs_a_clock(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """Device memory through a HIP library that torch does not know of, played by a C file."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ import torch
 from aotattn import device, runtime
 from aotattn.bench.cases import Case
 from aotattn.describe import UserError
-from aotattn.device import DeviceFault, HipDevice, open_device
+from aotattn.device import DeviceFault, EmulatedDevice, HipDevice, open_device
 from aotattn.verify import verify
 from fake_library import FakeLibrary, right
 
@@ -36,16 +37,22 @@ const char* hipGetErrorString(int code) { return code == 700 ? "illegal address"
 
 
 @pytest.fixture
-def hip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HipDevice:
-    """The second device of the fake HIP library; its arch is the one asked for."""
+def hip_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The fake HIP library, its two devices a gfx942 and a gfx950."""
     compiler = shutil.which("cc")
     assert compiler, "no C compiler: apt-get install gcc"
     (tmp_path / "hip.c").write_text(FAKE_HIP)
     library = tmp_path / "libfake_hip.so"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, tmp_path / "hip.c"], check=True)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(runtime, "device_info", lambda platform, ordinal: (("gfx942", "gfx950")[ordinal], 256))
-    monkeypatch.setenv("AOTATTN_HIP_LIBRARY", str(library))
+    return library
+
+
+@pytest.fixture
+def hip(hip_library: Path, monkeypatch: pytest.MonkeyPatch) -> HipDevice:
+    """The second device of the fake HIP library; its arch is the one asked for."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv("AOTATTN_HIP_LIBRARY", str(hip_library))
     opened = open_device("gfx950")
     assert isinstance(opened, HipDevice)
     return opened
@@ -96,6 +103,47 @@ def test_a_missing_hip_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("AOTATTN_HIP_LIBRARY", "nowhere.so")
     with pytest.raises(UserError, match=r"AOTATTN_HIP_LIBRARY = nowhere.so: "):
         open_device()
-    monkeypatch.delenv("AOTATTN_HIP_LIBRARY")
-    with pytest.raises(UserError, match="no device: there is none that torch can use; AOTATTN_HIP_LIBRARY may name"):
-        device.open_device()
+
+
+@pytest.fixture
+def nothing_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No GPU, and nobody has named a HIP library; what is named meanwhile is forgotten afterwards."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv("AOTATTN_HIP_LIBRARY", "")
+
+
+@pytest.mark.usefixtures("nothing_named")
+def test_without_gpu_and_emulator_the_place_of_the_emulator_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "library_directory", lambda: tmp_path / "lib")
+    with pytest.raises(UserError, match=rf"no device: .*no emulator at {tmp_path}/emulator/libamdhip64.so either"):
+        open_device()
+    assert os.environ["AOTATTN_HIP_LIBRARY"] == ""
+
+
+@pytest.mark.usefixtures("nothing_named")
+def test_without_gpu_the_emulator_beside_the_library_is_named(
+    hip_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emulator = tmp_path / "emulator" / "libamdhip64.so"
+    emulator.parent.mkdir()
+    shutil.copy(hip_library, emulator)
+    monkeypatch.setattr(runtime, "library_directory", lambda: tmp_path / "lib")
+    assert open_device().name == f"gfx942 of {emulator}"
+    assert os.environ["AOTATTN_HIP_LIBRARY"] == str(emulator)
+
+
+def test_the_emulator_never_stands_in_for_a_named_library(hip: HipDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "emulator_library", lambda: pytest.fail("asked for the emulator"))
+    assert open_device("gfx950").name == hip.name
+    assert not isinstance(hip, EmulatedDevice)
+
+
+def test_the_emulator_never_stands_in_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AOTATTN_HIP_LIBRARY", "")
+    monkeypatch.setattr(device, "emulator_library", lambda: pytest.fail("asked for the emulator"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert list(device._devices()) == []
+    assert os.environ["AOTATTN_HIP_LIBRARY"] == ""

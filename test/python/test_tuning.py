@@ -80,18 +80,17 @@ def choices(path: Path) -> list[sqlite3.Row]:
         db.close()
 
 
-def test_the_fastest_measured_plan_of_a_bin_is_chosen(tmp_path: Path) -> None:
+def test_the_fastest_measured_plan_of_a_bin_is_chosen_and_rules_give_way(tmp_path: Path) -> None:
     write_rows(tmp_path / "sm_90-attn_fwd.tsv", [PRIOR, SLOWER, ROW, replace(PRIOR, seqlen_q=1)])
     write_rows(tmp_path / "gfx950-attn_fwd.tsv", [PRIOR])
     compose(tmp_path, tmp_path / "out" / "tuning.db")
     rows = choices(tmp_path / "out" / "tuning.db")
     assert [(r["operator"], r["arch"], r["seqlen_q"], r["config"]) for r in rows] == [
         ("attn_fwd", "gfx950", 1024, "block_m=256"),
-        ("attn_fwd", "sm_90", 1, "block_m=256"),
         ("attn_fwd", "sm_90", 1024, "block_m=64"),
     ]
-    assert (rows[2]["runner_up"], rows[2]["runner_up_time_us"]) == ("triton/fwd_flash/block_m=128", 20.0)
-    assert (rows[2]["time_us"], rows[2]["spread"], rows[2]["device"]) == (12.5, 0.01, "NVIDIA H200")
+    assert (rows[1]["runner_up"], rows[1]["runner_up_time_us"]) == ("triton/fwd_flash/block_m=128", 20.0)
+    assert (rows[1]["time_us"], rows[1]["spread"], rows[1]["device"]) == (12.5, 0.01, "NVIDIA H200")
     assert rows[0]["runner_up"] is None
 
 

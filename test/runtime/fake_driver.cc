@@ -16,6 +16,7 @@
 #include <map>
 #include <mutex>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,6 +59,7 @@ struct Record {
 
 std::mutex g_mutex;
 std::deque<Record> g_records;
+std::atomic<int> g_num_thrown{0};
 std::map<std::string, std::pair<int, int>> g_failures; // name -> code, how many times
 std::atomic<bool> g_any_failure{false}, g_capturing{false}, g_recording{true};
 std::atomic<bool> g_hold{false}, g_held{false};
@@ -405,7 +407,7 @@ EXPORT int hipGetLastError() { return std::exchange(t_hip_error, 0); }
 EXPORT const char* hipGetErrorName(int) { return "hipErrorOfTheFake"; }
 
 // ---- for the tests
-// --------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 
 EXPORT size_t fake_num_records() {
   const std::lock_guard lock(g_mutex);
@@ -416,6 +418,13 @@ EXPORT void fake_record(size_t index, Record* record) {
   *record = g_records[index];
 }
 // The next `times` calls of that name fail with `code`.
+// A log callback that throws.
+EXPORT void fake_throwing_log(void*, int, const char* message) {
+  ++g_num_thrown;
+  throw std::runtime_error(message);
+}
+EXPORT int fake_num_thrown() { return g_num_thrown; }
+
 EXPORT void fake_fail(const char* name, int code, int times) {
   const std::lock_guard lock(g_mutex);
   g_failures[name] = {code, times};

@@ -1,7 +1,9 @@
 """From a problem to a plan: canonical masks, buckets, requirements, fallbacks."""
 
 import dataclasses
+import itertools
 import logging
+import struct
 
 import pytest
 from aotattn import runtime
@@ -12,6 +14,8 @@ EQUAL = Problem(seqlen_q=256, seqlen_k=256)
 SHORT = Problem(seqlen_q=100, seqlen_k=300)
 LONG = Problem(seqlen_q=300, seqlen_k=100)
 ONE = Problem(seqlen_q=1, seqlen_k=300)
+NO_KEYS = Problem(seqlen_k=0)
+ALIGNMENTS = ("top_left", "bottom_right")
 MASK_SLOTS = (("window_left", "i64"), ("window_right", "i64"), ("bottom_right", "i64"))
 
 
@@ -21,32 +25,39 @@ def masked(problem: Problem, mask: str, alignment: str = "top_left", left: int =
 
 # problem; the mask that it is; its bounds and alignment as kernels get them
 CANONICAL = [
-    (masked(EQUAL, "none"), "none", (512, 512, 0)),
-    (masked(EQUAL, "none", "bottom_right"), "none", (512, 512, 0)),
-    (masked(EQUAL, "causal"), "causal", (512, 0, 0)),
-    (masked(EQUAL, "causal", "bottom_right"), "causal", (512, 0, 0)),
-    (masked(SHORT, "causal"), "causal", (400, 0, 0)),
-    (masked(SHORT, "causal", "bottom_right"), "causal", (400, 0, 1)),
-    (masked(LONG, "causal", "bottom_right"), "causal", (400, 0, 1)),
-    (masked(ONE, "causal", "bottom_right"), "none", (301, 301, 0)),
-    (masked(ONE, "causal"), "causal", (301, 0, 0)),
-    (masked(Problem(seqlen_k=1), "causal"), "none", (129, 129, 0)),
-    (masked(EQUAL, "window", left=-1, right=0), "causal", (512, 0, 0)),
-    (masked(EQUAL, "window", left=256, right=0), "causal", (512, 0, 0)),
-    (masked(EQUAL, "window", left=255, right=0), "causal", (512, 0, 0)),  # A-14
+    (masked(EQUAL, "none"), "none", (255, 255, 0)),
+    (masked(EQUAL, "none", "bottom_right"), "none", (255, 255, 0)),
+    (masked(EQUAL, "causal"), "causal", (255, 0, 0)),
+    (masked(EQUAL, "causal", "bottom_right"), "causal", (255, 0, 0)),
+    (masked(SHORT, "causal"), "causal", (99, 0, 0)),
+    (masked(SHORT, "causal", "bottom_right"), "causal", (299, 0, 1)),
+    (masked(LONG, "causal", "bottom_right"), "causal", (99, 0, 1)),
+    (masked(ONE, "causal", "bottom_right"), "none", (0, 299, 0)),
+    (masked(ONE, "causal"), "causal", (0, 0, 0)),
+    (masked(Problem(seqlen_k=1), "causal"), "none", (127, 0, 0)),
+    (masked(EQUAL, "window", left=-1, right=0), "causal", (255, 0, 0)),
+    (masked(EQUAL, "window", left=256, right=0), "causal", (255, 0, 0)),
+    (masked(EQUAL, "window", left=255, right=0), "causal", (255, 0, 0)),  # A-14
     (masked(EQUAL, "window", left=254, right=0), "window", (254, 0, 0)),
     (masked(EQUAL, "window", left=32, right=0), "window", (32, 0, 0)),  # A-13
-    (masked(EQUAL, "window", left=32, right=-1), "window", (32, 512, 0)),
+    (masked(EQUAL, "window", left=32, right=-1), "window", (32, 255, 0)),
     (masked(EQUAL, "window", left=0, right=0), "window", (0, 0, 0)),
-    (masked(EQUAL, "window", left=-1, right=-1), "none", (512, 512, 0)),
-    (masked(EQUAL, "window", left=255, right=255), "none", (512, 512, 0)),
-    (masked(EQUAL, "window", left=-1, right=254), "window", (512, 254, 0)),
-    (masked(EQUAL, "window", left=2**62, right=3), "window", (512, 3, 0)),
-    (masked(SHORT, "window", "bottom_right", left=299, right=0), "causal", (400, 0, 1)),
+    (masked(EQUAL, "window", left=-1, right=-1), "none", (255, 255, 0)),
+    (masked(EQUAL, "window", left=255, right=255), "none", (255, 255, 0)),
+    (masked(EQUAL, "window", left=-1, right=254), "window", (255, 254, 0)),
+    (masked(EQUAL, "window", left=2**62, right=3), "window", (255, 3, 0)),
+    (masked(EQUAL, "window", left=3, right=2**62), "window", (3, 255, 0)),
+    (masked(SHORT, "window", left=9, right=299), "window", (9, 299, 0)),
+    (masked(SHORT, "window", "bottom_right", left=299, right=0), "causal", (299, 0, 1)),
     (masked(SHORT, "window", "bottom_right", left=298, right=0), "window", (298, 0, 1)),
-    (masked(SHORT, "window", "bottom_right", left=9, right=99), "window", (9, 400, 1)),
-    (masked(ONE, "window", "bottom_right", left=128, right=0), "window", (128, 301, 1)),
-    (masked(LONG, "window", left=-1, right=99), "none", (400, 400, 0)),
+    (masked(SHORT, "window", "bottom_right", left=9, right=99), "window", (9, 99, 1)),
+    (masked(SHORT, "window", "bottom_right", left=9, right=98), "window", (9, 98, 1)),
+    (masked(LONG, "window", "bottom_right", left=-1, right=9), "window", (99, 9, 1)),
+    (masked(LONG, "window", "bottom_right", left=9, right=-1), "window", (9, 299, 1)),
+    (masked(ONE, "window", "bottom_right", left=128, right=0), "window", (128, 0, 1)),
+    (masked(LONG, "window", left=-1, right=99), "none", (299, 99, 0)),
+    (masked(NO_KEYS, "none"), "none", (127, 0, 0)),
+    (masked(NO_KEYS, "causal", "bottom_right"), "causal", (0, 0, 1)),
 ]
 
 
@@ -59,6 +70,26 @@ def test_equal_masks_have_one_form(lab: Lab, problem: Problem, mask: str, slots:
     (record,) = lab.records()
     assert record.symbol.decode() == mask
     assert record.arguments == b"".join(value.to_bytes(8, "little") for value in slots)
+
+
+def seen(rows: range, keys: range, shift: int, left: int, right: int) -> set[tuple[int, int]]:
+    return {(i, j) for i in rows for j in keys if i + shift - left <= j <= i + shift + right}
+
+
+def test_the_canonical_window_shows_the_same_keys(lab: Lab) -> None:
+    """Every mask of small problems, taken by the window kernel. Its bounds are small: it adds them in 32 bits."""
+    lab.store(plan("mask=window", kernel("window", MASK_SLOTS), features=features(mask="window")))
+    bounds = range(-1, 5)
+    for q, k, alignment, left, right in itertools.product(range(1, 4), range(4), ALIGNMENTS, bounds, bounds):
+        problem = masked(Problem(seqlen_q=q, seqlen_k=k), "window", alignment, left, right)
+        (step,) = runtime.explain("attn_fwd", problem.parameters(), "sm_90")["plan"]
+        new_left, new_right, bottom_right = struct.unpack("<qqq", bytes.fromhex(step["arguments"]))
+        rows, keys, far = range(q), range(k), q + k
+        shift = k - q if alignment == "bottom_right" else 0
+        asked = seen(rows, keys, shift, far if left < 0 else left, far if right < 0 else right)
+        assert seen(rows, keys, (k - q) * bottom_right, new_left, new_right) == asked
+        assert 0 <= new_left < max(q, k)
+        assert 0 <= new_right < max(q, k)
 
 
 def tried(lab: Lab, problem: Problem) -> list[str]:
@@ -103,7 +134,7 @@ def test_causal_falls_to_window_after_every_bucket(lab: Lab) -> None:
 def test_the_window_kernel_gets_the_causal_bounds(lab: Lab) -> None:
     lab.store(plan("mask=window", kernel("window", MASK_SLOTS), features=features(mask="window")))
     lab.launch(masked(SHORT, "causal", "bottom_right").parameters())
-    assert lab.records()[0].arguments == b"".join(value.to_bytes(8, "little") for value in (400, 0, 1))
+    assert lab.records()[0].arguments == b"".join(value.to_bytes(8, "little") for value in (299, 0, 1))
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])

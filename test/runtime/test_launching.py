@@ -352,6 +352,24 @@ def test_a_failure_of_the_driver_is_told_and_the_next_call_works(
     assert lab.refusal(Problem().parameters(), call) == ("AOT_OK", "")
 
 
+def test_where_a_launch_fails_the_clear_before_it_stays(lab: Lab) -> None:
+    lab.store(TWO_STEPS)
+    lab.fail("cuLaunchKernelEx", 719)
+    status, sentence = lab.refusal(Problem().parameters(), runtime.call("cuda", 0, allocate=Memory().allocate))
+    assert status == "AOT_DEVICE_ERROR"
+    assert "cuLaunchKernelEx failed with" in sentence
+    assert (len(lab.records("clear")), lab.records()) == (1, [])
+
+
+def test_what_a_log_callback_throws_is_dropped(lab: Lab) -> None:
+    lab.store(plan("a"), plan("b"))
+    lab.library.aot_set_log(ctypes.cast(lab.driver.fake_throwing_log, runtime.LOG_FN), None)
+    lab.fail("cuModuleLoadData")
+    lab.launch(Problem().parameters())
+    assert lab.launched() == ["b"]
+    assert lab.driver.fake_num_thrown() == 2  # no tuning database, a plan that does not load
+
+
 def test_without_a_driver_there_is_no_device(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.store(plan())
     monkeypatch.setenv("AOTATTN_CUDA_LIBRARY", "/nowhere/libcuda.so")

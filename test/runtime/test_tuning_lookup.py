@@ -1,7 +1,10 @@
 """Which row of the tuning database a problem gets, and what becomes of databases that cannot be read."""
 
+import itertools
 import logging
+import math
 import os
+import random
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +65,32 @@ def test_rows_in_one_bin_are_told_apart(lab: Lab) -> None:
     lab.store(plan("a"), plan("b"), plan("c"))
     lab.tuning(tuned("b", 1000, 1024), tuned("c", 1024, 1024), tuned("a", 1000, 1000))
     assert [choice(lab, sized(*s)) for s in ((1000, 1024), (1024, 1024), (1000, 1000))] == ["b", "c", "a"]
+
+
+BINS = [round(2 ** (n / 2)) for n in range(60)]
+ROWS = {
+    "octaves": list(itertools.product((256, 512, 1024), (512, 1024, 2048), (16, 32, 64))),
+    "one a bin": list(itertools.product(BINS[16:20], BINS[18:22], BINS[6:10])),
+    "many in a bin": [(1000 + n, 1000 - n, 16) for n in range(64)],  # more than a cell holds
+    "anywhere": list({tuple(int(2 ** random.Random(f"{n}.{a}").uniform(0, 14)) for a in range(3)) for n in range(64)}),
+}
+
+
+@pytest.mark.parametrize("sizes", ROWS.values(), ids=ROWS)
+def test_no_other_row_is_nearer_than_the_one_taken(lab: Lab, sizes: list[tuple[int, int, int]]) -> None:
+    """In the middle between rows, where up to eight of a grid are equally near, as anywhere else."""
+    lab.store(*(plan(f"row={n}") for n in range(len(sizes))))
+    lab.tuning(*(tuned(f"row={n}", *size) for n, size in enumerate(sizes)))
+    draw = random.Random(8)
+    for _ in range(600):
+        near = draw.choice(sizes)
+        problem = [max(1, round(size * 2 ** draw.uniform(-1, 1))) for size in near]
+
+        def away(row: tuple[int, ...], problem: list[int] = problem) -> float:
+            return sum(abs(math.log2(a / b)) for a, b in zip(row, problem, strict=True))
+
+        taken = sizes[int(choice(lab, sized(*problem)).removeprefix("row="))]
+        assert away(taken) <= min(map(away, sizes)) + 1e-4, f"{problem} took {taken}"
 
 
 def test_of_rows_equally_near_the_first_in_key_order_is_taken(lab: Lab) -> None:

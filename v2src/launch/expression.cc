@@ -1,5 +1,5 @@
 #include "expression.h"
-#include "text.h"
+#include "../text.h"
 
 #include <bit>
 

@@ -1,5 +1,5 @@
 #include "plan.h"
-#include "text.h"
+#include "../text.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 #include "recipe.h"
-#include "text.h"
+#include "../text.h"
 
 namespace aot {
 namespace {

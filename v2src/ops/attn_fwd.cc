@@ -25,8 +25,13 @@ constexpr TensorArgument kOut = {
 constexpr TensorArgument kLse = {"lse", DtypeRule::kF32, true, 3, {kBatch, kHeadsQ, kSeqlenQ}};
 constexpr TensorArgument kTensors[] = {kQ, kK, kV, kOut, kLse};
 
-constexpr size_t kFirstAxisSlot =
-    kNullSlot + 1 + 4 * tensor_slots(4) + tensor_slots(3); // after the tensors
+constexpr size_t first_slot_after_tensors() {
+  size_t slot = kNullSlot + 1;
+  for (const TensorArgument& tensor : kTensors)
+    slot += tensor_slots(tensor.rank);
+  return slot;
+}
+constexpr size_t kFirstAxisSlot = first_slot_after_tensors();
 
 // the slots after those of the axes
 #define AOT_ATTN_FWD_SCALARS(X)                                                                    \
@@ -44,12 +49,14 @@ enum ScalarSlot : size_t {
   AOT_ATTN_FWD_SCALARS(AOT_SLOT)
 #undef AOT_SLOT
 };
+static_assert(compute_units < kMaxSlots); // the last of them
 
 constexpr int64_t kHeadDims[] = {16, 32, 48, 64, 80, 96, 128, 160, 192, 224, 256, 384, 512};
 constexpr uint32_t kNumHeadDims = std::size(kHeadDims);
 constexpr int64_t kMaxHeadDim = kHeadDims[kNumHeadDims - 1];
-constexpr int64_t kMaxSeqlen =
-    (int64_t{1} << 31) - (int64_t{1} << 20); // block arithmetic is 32-bit
+// Of seqlen_q + seqlen_k: kernels add a row, a window's bound and their distance in 32 bits, and
+// blocks reach past the ends.
+constexpr int64_t kMaxSeqlens = (int64_t{1} << 31) - (int64_t{1} << 20);
 constexpr int64_t kMaxPrograms = INT32_MAX;
 
 constexpr int32_t kDtypes[] = {AOT_F16, AOT_BF16, AOT_F32}; // in the order of the feature
@@ -70,32 +77,35 @@ uint32_t bucket_of(int64_t head_dim) {
 struct Mask {
   uint32_t kind; // aot_mask
   bool bottom_right;
-  int64_t left, right; // the equivalent window; seqlen_q + seqlen_k: unlimited
+  int64_t left, right; // the equivalent window, no wider than it need be
 };
 
-// The one form of all masks that show the same keys.
+// The one form of all masks that show the same keys. An unlimited bound is the smallest one that
+// hides nothing: the last row sees the first key, the first row sees the last key.
 Mask canonical_mask(const aot_attn_fwd_params& p, int64_t seqlen_q, int64_t seqlen_k) {
-  const int64_t unlimited = seqlen_q + seqlen_k;
+  const Mask none = {AOT_MASK_NONE, false, seqlen_q - 1, std::max<int64_t>(0, seqlen_k - 1)};
   if (p.mask == AOT_MASK_NONE)
-    return {AOT_MASK_NONE, false, unlimited, unlimited};
+    return none;
   const bool window = p.mask == AOT_MASK_WINDOW;
   const int64_t shift = p.alignment == AOT_BOTTOM_RIGHT ? seqlen_k - seqlen_q : 0;
-  const int64_t left = window ? p.window_left : -1, right = window ? p.window_right : 0;
-  // the last row sees the first key; the first row sees the last key
-  const bool left_open = left < 0 || left >= seqlen_q - 1 + shift;
-  const bool right_open = right < 0 || right >= seqlen_k - 1 - shift;
-  if (left_open && right_open)
-    return {AOT_MASK_NONE, false, unlimited, unlimited};
-  if (left_open && right == 0)
-    return {AOT_MASK_CAUSAL, shift != 0, unlimited, 0};
-  return {AOT_MASK_WINDOW, shift != 0, left_open ? unlimited : std::min(left, unlimited),
-          right_open ? unlimited : std::min(right, unlimited)};
+  const int64_t open_left = std::max<int64_t>(0, seqlen_q - 1 + shift);
+  const int64_t open_right = std::max<int64_t>(0, seqlen_k - 1 - shift);
+  const auto bound = [](int64_t given, int64_t open) {
+    return given < 0 ? open : std::min(given, open);
+  };
+  const int64_t left = bound(window ? p.window_left : -1, open_left);
+  const int64_t right = bound(window ? p.window_right : 0, open_right);
+  if (left == open_left && right == open_right)
+    return none;
+  const uint32_t kind = left == open_left && right == 0 ? AOT_MASK_CAUSAL : AOT_MASK_WINDOW;
+  return {kind, shift != 0, left, right};
 }
 
 // Where a kernel for the features themselves is not built or refuses, one for more general features
 // serves.
 void list_functionals(uint32_t dtype, int64_t head_dim, int64_t head_dim_v, uint32_t mask,
                       Request* request) {
+  static_assert(2 * (kNumHeadDims + 1) <= Request::kMaxFunctionals); // two masks in all buckets
   const uint32_t own = bucket_of(head_dim), own_v = bucket_of(head_dim_v);
   const bool padded = kHeadDims[own] != head_dim || kHeadDims[own_v] != head_dim_v;
   for (const uint32_t m : {mask, uint32_t{AOT_MASK_WINDOW}}) {
@@ -144,8 +154,12 @@ Status check_sizes(const TensorReader& sizes) {
                 static_cast<long long>(sizes.size(kHeadsK)));
   AOT_TRY(at_most(kHeadDim, kMaxHeadDim));
   AOT_TRY(at_most(kHeadDimV, kMaxHeadDim));
-  AOT_TRY(at_most(kSeqlenQ, kMaxSeqlen - 1));
-  AOT_TRY(at_most(kSeqlenK, kMaxSeqlen - 1));
+  AOT_TRY(at_most(kSeqlenQ, kMaxSeqlens));
+  AOT_TRY(at_most(kSeqlenK, kMaxSeqlens));
+  if (sizes.size(kSeqlenQ) + sizes.size(kSeqlenK) > kMaxSeqlens)
+    return fail(AOT_UNSUPPORTED, "attn_fwd: seqlen_q + seqlen_k = %lld; the largest sum is %lld",
+                static_cast<long long>(sizes.size(kSeqlenQ) + sizes.size(kSeqlenK)),
+                static_cast<long long>(kMaxSeqlens));
   AOT_TRY(at_most(kBatch, kMaxPrograms));
   return at_most(kHeadsQ, kMaxPrograms / std::max<int64_t>(sizes.size(kBatch), 1));
 }

@@ -32,13 +32,6 @@ std::vector<std::string> store_paths(const std::string& file) {
   return paths;
 }
 
-std::string join(const std::vector<std::string>& items) {
-  std::string text;
-  for (const std::string& item : items)
-    text += (text.empty() ? "" : ", ") + item;
-  return text;
-}
-
 std::vector<std::string> stored_archs() {
   static constexpr std::string_view kStart = "aotattn-", kEnd = ".db";
   std::set<std::string> archs;

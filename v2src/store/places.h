@@ -14,9 +14,6 @@ std::vector<std::string> store_directories();
 // The paths of `file` in those directories.
 std::vector<std::string> store_paths(const std::string& file);
 
-// "a, b, c"
-std::string join(const std::vector<std::string>& items);
-
 // The archs that have a store there, sorted.
 std::vector<std::string> stored_archs();
 

@@ -1,4 +1,5 @@
 #include "store.h"
+#include "../text.h"
 #include "places.h"
 
 #include <zlib.h>

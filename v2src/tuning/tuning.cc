@@ -2,6 +2,7 @@
 #include "../knobs.h"
 #include "../store/database.h"
 #include "../store/places.h"
+#include "../text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -57,11 +58,27 @@ Status read_rows(const std::string& path, const std::string& op, const std::stri
   }
 }
 
-float distance(const std::array<float, kTuningAxes>& a, const std::array<float, kTuningAxes>& b) {
+using Octaves = std::array<float, kTuningAxes>;
+
+float distance(const Octaves& a, const Octaves& b) {
   float sum = 0;
   for (size_t axis = 0; axis < kTuningAxes; ++axis)
     sum += std::fabs(a[axis] - b[axis]);
   return sum;
+}
+
+// Is row `a` nearer than row `b` to every place of the bins around `middle`? The difference of the
+// two distances is monotone along each axis, so the bins' ends decide.
+bool always_nearer(const Octaves& a, const Octaves& b, const Octaves& middle) {
+  constexpr float kHalfBin = 0.25f, kRounding = 1e-3f;
+  float most = 0; // by which `a` is further
+  for (size_t axis = 0; axis < kTuningAxes; ++axis) {
+    const auto further = [&](float place) {
+      return std::fabs(place - a[axis]) - std::fabs(place - b[axis]);
+    };
+    most += std::max(further(middle[axis] - kHalfBin), further(middle[axis] + kHalfBin));
+  }
+  return most < -kRounding;
 }
 
 } // namespace
@@ -118,7 +135,7 @@ TuningTable::TuningTable(const std::vector<TuningRow>& rows, int64_t compute_uni
     count_[axis] = high.bins[axis] - low.bins[axis] + 1;
     cells *= static_cast<size_t>(count_[axis]);
   }
-  cells_ = std::make_unique<std::atomic<Few>[]>(cells);
+  cells_ = std::make_unique<Cell[]>(cells);
 }
 
 TuningTable::Place TuningTable::place_of(const TuningSizes& sizes) {
@@ -142,22 +159,26 @@ size_t TuningTable::cell_of(const Place& place, Place* middle) const {
   return cell;
 }
 
-TuningTable::Few TuningTable::nearest_to(const Place& place) const {
-  Few few = {};
-  std::array<float, std::tuple_size_v<Few>> distances;
-  distances.fill(std::numeric_limits<float>::infinity());
+// Keeps the rows that no other is always nearer than.
+void TuningTable::fill(const Place& middle, Cell* cell) const {
+  std::array<uint16_t, kCellRows> kept;
+  auto end = kept.begin();
+  const auto nearer = [&](size_t a, size_t b) {
+    return always_nearer(places_[a].octaves, places_[b].octaves, middle.octaves);
+  };
   for (size_t i = 0; i < rows_.size(); ++i) {
-    const float mine = distance(place.octaves, places_[i].octaves);
-    const size_t at =
-        static_cast<size_t>(std::ranges::upper_bound(distances, mine) - distances.begin());
-    if (at == few.size())
+    if (std::any_of(kept.begin(), end, [&](size_t k) { return nearer(k, i); }))
       continue;
-    std::shift_right(few.begin() + at, few.end(), 1);
-    std::shift_right(distances.begin() + at, distances.end(), 1);
-    few[at] = static_cast<uint16_t>(i + 1);
-    distances[at] = mine;
+    end = std::remove_if(kept.begin(), end, [&](size_t k) { return nearer(i, k); });
+    if (end == kept.end()) {
+      cell->count.store(kTooMany, std::memory_order_release);
+      return;
+    }
+    *end++ = static_cast<uint16_t>(i);
   }
-  return few;
+  for (auto k = kept.begin(); k != end; ++k)
+    cell->rows[k - kept.begin()].store(*k, std::memory_order_relaxed);
+  cell->count.store(static_cast<uint16_t>(end - kept.begin()), std::memory_order_release);
 }
 
 const TuningRow* TuningTable::find(const TuningSizes& sizes) const {
@@ -165,21 +186,21 @@ const TuningRow* TuningTable::find(const TuningSizes& sizes) const {
     return nullptr;
   const Place place = place_of(sizes);
   Place middle;
-  std::atomic<Few>& cell = cells_[cell_of(place, &middle)];
-  Few few = cell.load(std::memory_order_relaxed);
-  if (few[0] == 0) {
-    few = nearest_to(middle);
-    cell.store(few, std::memory_order_relaxed);
-  }
-  size_t best = few[0] - size_t{1};
-  for (const uint16_t number : few) {
-    if (number == 0)
-      break;
-    const size_t i = number - size_t{1};
+  Cell& cell = cells_[cell_of(place, &middle)];
+  if (cell.count.load(std::memory_order_acquire) == 0) [[unlikely]]
+    fill(middle, &cell);
+  const uint16_t count = cell.count.load(std::memory_order_acquire);
+  const bool all = count == kTooMany;
+  const size_t end = all ? rows_.size() : count;
+  size_t best = 0;
+  float least = std::numeric_limits<float>::infinity();
+  for (size_t k = 0; k < end; ++k) { // in key order
+    const size_t i = all ? k : cell.rows[k].load(std::memory_order_relaxed);
     const float mine = distance(place.octaves, places_[i].octaves);
-    const float least = distance(place.octaves, places_[best].octaves);
-    if (mine < least || (mine == least && i < best))
+    if (mine < least) {
       best = i;
+      least = mine;
+    }
   }
   return &rows_[best];
 }

@@ -39,8 +39,10 @@ std::vector<TuningRow> read_tuning(const std::string& chosen, const std::string&
                                    Notices* notices);
 
 // Finds the row nearest to a problem, the sum over the sizes of |log2 difference|, in constant
-// time: a table over half-octave bins keeps the few rows nearest to each bin, found when it is
-// first asked for; the exact sizes then decide among them. Any number of threads.
+// time: a table over half-octave bins keeps the few rows that can be nearest to a problem in the
+// bin, found when it is first asked for; the exact sizes then decide among them. Only a bin with
+// more such rows than a cell holds, which takes several rows a bin, has all rows looked at. Any
+// number of threads.
 class TuningTable {
 public:
   // `rows` of a functional; of them those whose compute_units is nearest count (ties: smaller).
@@ -54,16 +56,21 @@ private:
     std::array<float, kTuningAxes> octaves; // log2 of the sizes
     std::array<int32_t, kTuningAxes> bins;
   };
-  using Few = std::array<uint16_t, 4>; // indices of rows + 1, nearest first; 0 after the last
+  static constexpr size_t kCellRows = 31;
+  struct alignas(64) Cell {                // whoever fills it writes the same
+    std::atomic<uint16_t> count{0};        // 0: not yet asked for
+    std::atomic<uint16_t> rows[kCellRows]; // in key order
+  };
+  static constexpr uint16_t kTooMany = UINT16_MAX;
   static Place place_of(const TuningSizes& sizes);
   // The cell of the place's bins, and the middle of these bins.
   size_t cell_of(const Place& place, Place* middle) const;
-  Few nearest_to(const Place& place) const;
+  void fill(const Place& middle, Cell* cell) const;
 
   std::vector<TuningRow> rows_;
   std::vector<Place> places_;                              // of the rows
   std::array<int32_t, kTuningAxes> low_ = {}, count_ = {}; // bins that rows span
-  std::unique_ptr<std::atomic<Few>[]> cells_;              // all 0: not yet asked for
+  std::unique_ptr<Cell[]> cells_;
 };
 
 } // namespace aot

@@ -10,7 +10,7 @@ attn_fwd = Operator(
         Choice("mask", ("none", "causal", "window")),
         Choice("alignment", ("top_left", "bottom_right")),
         Scalar("sm_scale", "f32"),
-        Scalar("window_left", "i64"),  # after validation: 0 .. seqlen_q + seqlen_k, which is unlimited
+        Scalar("window_left", "i64"),  # after validation: 0 .. the first bound that hides no key
         Scalar("window_right", "i64"),
         Tensor("q", "dtype", "batch heads_q seqlen_q head_dim"),
         Tensor("k", "dtype", "batch heads_k seqlen_k head_dim"),

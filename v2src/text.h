@@ -1,8 +1,9 @@
-// Text columns of the store, taken apart.
-#ifndef AOTATTN_LAUNCH_TEXT_H
-#define AOTATTN_LAUNCH_TEXT_H
+// Text taken apart and put together.
+#ifndef AOTATTN_TEXT_H
+#define AOTATTN_TEXT_H
 
 #include <charconv>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +19,14 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
   return pieces;
+}
+
+// "a, b, c"
+inline std::string join(const std::vector<std::string>& items) {
+  std::string text;
+  for (const std::string& item : items)
+    text += (text.empty() ? "" : ", ") + item;
+  return text;
 }
 
 // False unless the whole text is a number that fits.
