@@ -39,7 +39,8 @@ sanitize: packages .venv/installed
 	@$(CMAKE) --preset sanitize --log-level=WARNING
 	@$(CMAKE) --build --preset sanitize
 	@cd build/sanitize && rm -rf $(TESTED) && cd ../.. && cp -r $(TESTED) build/sanitize/
-	cd build/sanitize && LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 \
+	cd build/sanitize && ASAN_OPTIONS=detect_leaks=0 \
+	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	  PYTHONPATH=python ../../$(BIN)/python -m pytest test/runtime
 
 .venv/installed: pyproject.toml | packages
