@@ -1,11 +1,14 @@
 """Descriptions, and what is derived from them."""
 
+from pathlib import Path
+
 import pytest
 from aotattn.arch import ARCHS
 from aotattn.describe import UserError, text
 from aotattn.expressions import postfix
 from aotattn.kernels import KERNELS, PROFILES
 from aotattn.ops.attn_fwd import attn_fwd
+from aotattn.support import support_table
 
 
 def test_text_form_is_stable() -> None:
@@ -63,3 +66,8 @@ def test_every_recipe_word_is_in_the_vocabulary(arch: str) -> None:
                 *(w.bytes for w in kernel.workspace),
             ):
                 assert postfix(expression, kernel.operator.vocabulary(), v.config)
+
+
+def test_the_support_table_of_the_docs_is_the_descriptions() -> None:
+    written = Path(__file__).parents[2] / "docs" / "support.md"
+    assert written.read_text() == support_table(), "python -m aotattn.support > docs/support.md"
