@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import subprocess
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -24,13 +23,14 @@ from .backends import Compiled, triton
 from .describe import UserError, Value, Variant, text
 from .expressions import postfix
 from .kernels import KERNELS, PROFILES
-from .store import Argument, StoredKernel, StoredPlan, store_path, write_store
+from .store import Argument, Image, StoredKernel, StoredPlan, store_path, write_store
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CACHE = REPOSITORY / "build" / "images"
 BACKENDS = {"triton": triton}
 TIME_LIMIT_S = 600
 SPILLS_SHOWN = 5
+Keyed = tuple[str, Variant]  # a variant behind its compile key
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,9 @@ def build(
             f"profile {profile} with {text(filters or {}) or 'no filter'} has no variant on {', '.join(empty)}"
         )
     started = monotonic()
-    fresh = _compile_missing([v for variants in matrix.values() for v in variants], jobs, progress)
-    reports = [_pack(arch, variants, out, fresh, started) for arch, variants in matrix.items()]
+    keyed = {arch: [(BACKENDS[v.kernel.backend].compile_key(v), v) for v in matrix[arch]] for arch in archs}
+    fresh = _compile_missing([pair for pairs in keyed.values() for pair in pairs], jobs, progress)
+    reports = [_pack(arch, pairs, out, fresh, started) for arch, pairs in keyed.items()]
     from .tuning.compose import compose
 
     compose(REPOSITORY / "tuning_db", out / "tuning.db")
@@ -101,9 +102,9 @@ def select(arch: str, profile: str, filters: Mapping[str, str]) -> list[Variant]
     return [v for kernel in KERNELS.values() for v in kernel.variants(arch) if wanted(v)]
 
 
-def _compile_missing(variants: Iterable[Variant], jobs: int | None, progress: Callable[[int, int], None]) -> set[str]:
+def _compile_missing(keyed: Iterable[Keyed], jobs: int | None, progress: Callable[[int, int], None]) -> set[str]:
     """Compile what the cache lacks; returns the keys compiled."""
-    by_key = {BACKENDS[v.kernel.backend].compile_key(v): v for v in variants}
+    by_key = dict(keyed)
     missing = {key: v for key, v in by_key.items() if not _cached(v.arch, key).is_file()}
     progress(len(by_key) - len(missing), len(by_key))
     failures: list[str] = []
@@ -179,10 +180,11 @@ def read_cached(path: Path) -> Compiled:
     )
 
 
-def _pack(arch: str, variants: Sequence[Variant], out: Path, fresh: set[str], started: float) -> StoreReport:
-    plans, compiled, spilling = [], {}, Counter[str]()
-    for v in variants:
-        key = BACKENDS[v.kernel.backend].compile_key(v)
+def _pack(arch: str, keyed: Sequence[Keyed], out: Path, fresh: set[str], started: float) -> StoreReport:
+    plans: list[StoredPlan] = []
+    compiled: dict[str, Compiled] = {}
+    spilling: dict[str, int] = {}
+    for key, v in keyed:
         if key not in compiled:
             compiled[key] = read_cached(_cached(arch, key))
             if spilled := compiled[key].facts["spill_bytes"]:
@@ -206,17 +208,8 @@ def plan_of(variant: Variant, compiled: Compiled) -> StoredPlan:
     kernel = variant.kernel
     vocabulary = kernel.operator.vocabulary()
     x, y, z = (postfix(axis, vocabulary, variant.config) for axis in kernel.grid)
-    step = StoredKernel(
-        name=kernel.name,
-        image=compiled.image,
-        symbol=compiled.symbol,
-        threads=compiled.threads,
-        shared_bytes=compiled.shared_bytes,
-        cluster=compiled.cluster,
-        argument_bytes=compiled.argument_bytes,
-        arguments=compiled.arguments,
-        grid=(x, y, z),
-    )
+    image = {f.name: getattr(compiled, f.name) for f in dataclasses.fields(Image)}
+    step = StoredKernel(**image, name=kernel.name, grid=(x, y, z))
     return StoredPlan(
         operator=kernel.operator.name,
         features=text(variant.features),
@@ -244,5 +237,5 @@ def _meta(arch: str) -> dict[str, str]:
         "compute_units": str(ARCHS[arch].compute_units),
         "library_version": version(),
         "source_revision": git.stdout.strip() or "unknown",
-        "compilers": triton.version(),
+        "compilers": ", ".join(backend.version() for backend in BACKENDS.values()),
     }

@@ -18,6 +18,7 @@ from .arch import ARCHS
 from .bench.cases import INPUTS, LAYOUTS, Case, case_filter
 from .bench.sets import SETS, case_set
 from .describe import UserError
+from .explain import explain_case
 from .knobs import KNOBS
 
 if TYPE_CHECKING:
@@ -116,22 +117,6 @@ def explain(
     if steps:
         print_table(steps)
         print(f"provenance: {answer['provenance']}")
-
-
-FAKE_ADDRESS, FAKE_STEP = 1 << 40, 1 << 36  # what tensors are laid at where no memory is needed; 16-byte aligned
-
-
-def explain_case(case: Case, arch: str, compute_units: int = 0, plan: str = "") -> dict[str, Any]:
-    """The answer of aot_explain, the case's text first."""
-    from .dtypes import DTYPES
-
-    views = {
-        name: runtime.View(FAKE_ADDRESS + at * FAKE_STEP + p.offset * DTYPES[p.dtype].bytes, p.dtype, p.size, p.stride)
-        for at, (name, p) in enumerate(case.tensors().items())
-    }
-    params = runtime.parameters(case.op, case.arguments(views))
-    answer = runtime.explain(case.op, params, arch, compute_units=compute_units, plan=plan or None)
-    return {"case": str(case), **answer}
 
 
 @app.command()

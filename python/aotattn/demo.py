@@ -4,18 +4,15 @@ Needs no GPU, no compiler and no driver. The call needs torch; without a GPU it 
 """
 
 import sqlite3
-import statistics
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import runtime
 from .arch import ARCHS
 from .bench.cases import Case
 from .describe import UserError
-
-if TYPE_CHECKING:
-    import torch
+from .explain import explain_case
 
 CASES = (
     Case(batch=2, heads_q=16, heads_k=4, seqlen_q=4096, head_dim=128, mask="causal"),
@@ -25,9 +22,7 @@ CASES = (
     Case(heads_q=4, seqlen_q=128, head_dim=520),
 )
 EMULATED = Case(heads_q=4, heads_k=2, seqlen_q=200, seqlen_k=300, head_dim=128, mask="causal", alignment="bottom_right")
-SEED = 1  # of the emulated case's inputs: the demo prints the same figures each time
-DATA = 1 << 20  # an aligned address that nobody reads
-TIMED_RUNS = 20
+SEED = 1  # of the inputs: the demo runs the same problem each time
 
 
 def main() -> None:
@@ -44,7 +39,7 @@ def main() -> None:
         if arch in ARCHS:
             print(f"\nWhich kernel a problem gets on {arch} (`aotattn explain CASE --arch {arch}`)")
             for case in CASES:
-                print(f"  {case}\n    {chosen(explain(case, arch))}")
+                print(f"  {case}\n    {chosen(explain_case(case, arch))}")
     print(f"\n{attention_run()}")
 
 
@@ -68,12 +63,6 @@ def store_contents(path: Path) -> str:
         f"{megabytes(path)}, {plans} plans for {functionals} feature sets, "
         f"{images} images of {size / 1e6:.1f} MB uncompressed"
     )
-
-
-def explain(case: Case, arch: str) -> dict[str, Any]:
-    """What aot_explain says of the case."""
-    views = {name: runtime.View(DATA, p.dtype, p.size, p.stride) for name, p in case.tensors().items()}
-    return runtime.explain(case.op, runtime.parameters(case.op, case.arguments(views)), arch)
 
 
 def chosen(answer: dict[str, Any]) -> str:
@@ -110,7 +99,7 @@ def emulated_run() -> str:
         (
             f"No GPU here: attention on {device.name}, through the C library and a {arch} code object",
             f"  case     {EMULATED}",
-            f"  plan     {chosen(explain(EMULATED, arch))}",
+            f"  plan     {chosen(explain_case(EMULATED, arch))}",
             f"  error    {result.error:.3g} ({result.check}) against float64, allowed {result.allowed:.3g}: "
             + ("passed" if result.passed else f"FAILED {result.reason}"),
             f"  cycles   {clocks['median']:.0f} ({clocks['low']:.0f} to {clocks['high']:.0f}) a workgroup, {NOTE}",
@@ -120,78 +109,40 @@ def emulated_run() -> str:
 
 def gpu_run() -> str:
     """Run F.scaled_dot_product_attention through the library on the GPU; says what happened."""
-    import torch
+    from .bench.against import activated, ours, sdpa
+    from .bench.inputs import draw
+    from .bench.timing import alternate, device_time
+    from .device import open_device
+    from .reference import Mask, exact, judge, plain, worst
 
-    arch, compute_units = runtime.device_info(runtime.torch_platform(), torch.cuda.current_device())
-    case = CASES[0]
+    device, case = open_device(), CASES[0]
+    tensors = draw(case, device.compute, SEED)
+    q, k, v = (tensors[name].view for name in "qkv")
+    call = sdpa(case, q, k, v)
     before = runtime.launch_count()
-    q, k, v, out, time_us = _attention(case)
+    with activated():
+        out = call()
     launches = runtime.launch_count() - before
+    plan = chosen(explain_case(case, device.arch, device.compute_units))
     if not launches:
-        return f"{torch.cuda.get_device_name()}, {arch}: {case} was left to PyTorch: {chosen(explain(case, arch))}"
-    error, plain = _errors(case, q, k, v, out)
+        return f"{device.name}, {device.arch}: {case} was left to PyTorch: {plan}"
+    mask = Mask(case.mask, case.alignment, case.window_left, case.window_right)
+    expected, _ = exact(q, k, v, sm_scale=case.sm_scale, mask=mask)
+    baseline, _ = plain(q, k, v, sm_scale=case.sm_scale, mask=mask)
+    check = worst(judge("out", case.dtype, out, expected, baseline))
+    timing = alternate({"aotattn": ours(call)}, device_time)["aotattn"]
+    tflops = case.flops() / timing.median_us / 1e6
     return "\n".join(
         (
-            f"F.scaled_dot_product_attention on {torch.cuda.get_device_name()} ({arch}, {compute_units} compute units)",
+            f"F.scaled_dot_product_attention on {device.name} ({device.arch}, {device.compute_units} compute units)",
             f"  case     {case}",
-            f"  plan     {chosen(explain(case, arch))}",
+            f"  plan     {plan}",
             f"  launches {launches}",
-            f"  error    {error:.3g} against float64; PyTorch's plain formula in {case.dtype}: {plain:.3g}",
-            f"  time     {time_us:.1f} us, {case.flops() / time_us / 1e6:.0f} TFLOP/s (median of {TIMED_RUNS})",
+            f"  error    {check.error:.3g} ({check.name}) against float64, allowed {check.allowed:.3g}: "
+            + ("passed" if check.passed else "FAILED"),
+            f"  time     {timing.median_us:.1f} us, {tflops:.0f} TFLOP/s, spread {timing.spread:.1%}",
         )
     )
-
-
-def _attention(case: Case) -> "tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, float]":
-    """q, k, v drawn for the case, the library's output, and the median time of a call in microseconds."""
-    import torch
-    import torch.nn.functional as F
-    from torch.nn.attention import (
-        SDPBackend,
-        activate_flash_attention_impl,
-        restore_flash_attention_impl,
-        sdpa_kernel,
-    )
-
-    import aotattn.torch  # noqa: F401  registers "aotattn"
-
-    def draw(heads: int, seqlen: int) -> torch.Tensor:
-        return torch.randn(case.batch, heads, seqlen, case.head_dim, device="cuda", dtype=torch.bfloat16)
-
-    q, k, v = draw(case.heads_q, case.seqlen_q), draw(case.heads_k, case.seqlen_k), draw(case.heads_k, case.seqlen_k)
-    times = []
-    activate_flash_attention_impl("aotattn")
-    try:
-        with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-            for _ in range(TIMED_RUNS + 1):  # the first loads the kernel
-                start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-                start.record()
-                out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-                end.record()
-                end.synchronize()
-                times.append(start.elapsed_time(end) * 1e3)
-    finally:
-        restore_flash_attention_impl()
-    return q, k, v, out, statistics.median(times[1:])
-
-
-def _errors(
-    case: Case, q: "torch.Tensor", k: "torch.Tensor", v: "torch.Tensor", out: "torch.Tensor"
-) -> tuple[float, float]:
-    """Greatest error against float64 of `out`, and of PyTorch's math in the inputs' dtype; a batch at a time."""
-    import torch.nn.functional as F
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    ours = plain = 0.0
-    with sdpa_kernel(SDPBackend.MATH):
-        for queries, keys, values, result in zip(q.split(1), k.split(1), v.split(1), out.split(1), strict=True):
-            exact = F.scaled_dot_product_attention(
-                queries.double(), keys.double(), values.double(), is_causal=True, enable_gqa=True
-            )
-            math = F.scaled_dot_product_attention(queries, keys, values, is_causal=True, enable_gqa=True)
-            ours = max(ours, float((result.double() - exact).abs().max()))
-            plain = max(plain, float((math.double() - exact).abs().max()))
-    return ours, plain
 
 
 if __name__ == "__main__":

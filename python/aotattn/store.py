@@ -11,13 +11,14 @@ Expressions: see expressions.py. `plan.position` is the default order of prefere
 """
 
 import hashlib
-import os
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import sqlite_utils
+
+from .database import new_database
 
 SCHEMA_VERSION = 1
 SCHEMA = f"""
@@ -72,10 +73,9 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class StoredKernel:
-    """A compiled kernel with everything that a launch needs; a row of `kernel` and one of `image`."""
+class Image:
+    """A code object and what the launch of it needs."""
 
-    name: str
     image: bytes
     symbol: str
     threads: int
@@ -83,6 +83,13 @@ class StoredKernel:
     cluster: int
     argument_bytes: int
     arguments: tuple[Argument, ...]
+
+
+@dataclass(frozen=True)
+class StoredKernel(Image):
+    """A row of `kernel` and one of `image`."""
+
+    name: str
     grid: tuple[str, str, str]
 
 
@@ -105,45 +112,35 @@ def store_path(directory: Path, arch: str) -> Path:
 
 
 def write_store(path: Path, plans: Iterable[StoredPlan], meta: Mapping[str, str]) -> None:
-    """Write a store in one transaction to a temporary name and rename it: whoever dies here leaves the old store.
+    """Write a store whole, or leave the old one.
 
     plans   in the default order of preference within a functional
     meta    arch, library_version, source_revision, compiler versions, ...
     """
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.unlink(missing_ok=True)
-    db = sqlite_utils.Database(part)
-    try:
-        db.conn.executescript(SCHEMA)
-        with db.conn:
-            db.table("meta").insert_all({"key": k, "value": v} for k, v in sorted(meta.items()))
-            ids: dict[StoredKernel, int] = {}
-            positions: dict[tuple[str, str], int] = {}
-            for plan in plans:
-                for kernel in plan.steps:
-                    if kernel not in ids:
-                        ids[kernel] = len(ids) + 1
-                        _insert_kernel(db, ids[kernel], kernel)
-                place = (plan.operator, plan.features)
-                positions[place] = positions.get(place, -1) + 1
-                db.table("plan").insert(
-                    {
-                        "operator": plan.operator,
-                        "features": plan.features,
-                        "position": positions[place],
-                        "backend": plan.backend,
-                        "kernel": plan.kernel,
-                        "config": plan.config,
-                        "requirements": "\n".join(plan.requirements),
-                        "workspace": "\n".join(plan.workspace),
-                        "steps": " ".join(str(ids[kernel]) for kernel in plan.steps),
-                    }
-                )
-        db.close()
-        os.replace(part, path)
-    finally:
-        db.close()
-        part.unlink(missing_ok=True)
+    with new_database(path, SCHEMA) as db:
+        db.table("meta").insert_all({"key": k, "value": v} for k, v in sorted(meta.items()))
+        ids: dict[StoredKernel, int] = {}
+        positions: dict[tuple[str, str], int] = {}
+        for plan in plans:
+            for kernel in plan.steps:
+                if kernel not in ids:
+                    ids[kernel] = len(ids) + 1
+                    _insert_kernel(db, ids[kernel], kernel)
+            place = (plan.operator, plan.features)
+            positions[place] = positions.get(place, -1) + 1
+            db.table("plan").insert(
+                {
+                    "operator": plan.operator,
+                    "features": plan.features,
+                    "position": positions[place],
+                    "backend": plan.backend,
+                    "kernel": plan.kernel,
+                    "config": plan.config,
+                    "requirements": "\n".join(plan.requirements),
+                    "workspace": "\n".join(plan.workspace),
+                    "steps": " ".join(str(ids[kernel]) for kernel in plan.steps),
+                }
+            )
 
 
 def _insert_kernel(db: sqlite_utils.Database, number: int, kernel: StoredKernel) -> None:

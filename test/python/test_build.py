@@ -104,7 +104,7 @@ def test_a_store_that_fails_half_way_leaves_the_old_one(tmp_path: Path) -> None:
     path.write_text("the old store")
 
     def plans() -> Iterator[StoredPlan]:
-        step = StoredKernel("k", b"image", "k", 64, 0, 1, 8, (Argument("q.ptr", "ptr", 0),), ("1", "1", "1"))
+        step = StoredKernel(b"image", "k", 64, 0, 1, 8, (Argument("q.ptr", "ptr", 0),), "k", ("1", "1", "1"))
         yield StoredPlan("attn_fwd", "f", "triton", "k", "c", (), (), (step,))
         raise RuntimeError("out of plans")
 

@@ -3,23 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..store import Argument
+from ..store import Image
 
 
 @dataclass(frozen=True)
-class Compiled:
-    """An image, how to launch it, and what the compiler said of it.
+class Compiled(Image):
+    """An image and what the compiler said of it.
 
     facts    registers, spill_bytes, ...: reported by the build
     refused  reasons why this image must not ship; empty if it may
     """
 
-    image: bytes
-    symbol: str
-    threads: int
-    shared_bytes: int
-    cluster: int
-    argument_bytes: int
-    arguments: tuple[Argument, ...]
     facts: Mapping[str, int]
     refused: tuple[str, ...]

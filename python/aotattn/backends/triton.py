@@ -31,7 +31,7 @@ from ..store import Argument
 from . import Compiled
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-SIZES = {"ptr": 8, "i64": 8, "i32": 4, "f32": 4, "null": 8}
+SIZES = {"ptr": 8, "i64": 8, "i32": 4, "f32": 4}
 TRITON_TYPES = {"i64": "i64", "i32": "i32", "f32": "fp32"}
 TENSORMAP_BYTES = 128  # CUtensorMap, aligned to 64
 # elem_type of the compiler's metadata -> CUtensorMapDataType of the driver

@@ -1,13 +1,11 @@
 """tuning.db, composed from the text rows of tuning_db/ when the library is built."""
 
-import os
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import sqlite_utils
-
+from ..database import new_database
 from ..describe import UserError
 from .rows import PROVENANCES, Row, read_rows
 
@@ -39,26 +37,15 @@ CREATE TABLE choice (
 
 
 def compose(directory: Path, path: Path) -> None:
-    """Write the winners of every `<arch>-<operator>.tsv` in `directory` to a database.
+    """Write the winners of every `<arch>-<operator>.tsv` in `directory` to a database, whole, or leave the old one.
 
-    Written to a temporary name and renamed: whoever dies here leaves the old database.
     Raises UserError naming the file and line that is wrong.
     """
     choices = [choice for file in sorted(directory.glob("*.tsv")) for choice in choices_of(file)]
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.unlink(missing_ok=True)
-    db = sqlite_utils.Database(part)
-    try:
-        db.conn.executescript(SCHEMA)
-        with db.conn:
-            db.table("meta").insert_all([{"key": "choices", "value": str(len(choices))}])
-            db.table("choice").insert_all(choices)
-        db.close()
-        os.replace(part, path)
-    finally:
-        db.close()
-        part.unlink(missing_ok=True)
+    with new_database(path, SCHEMA) as db:
+        db.table("meta").insert_all([{"key": "choices", "value": str(len(choices))}])
+        db.table("choice").insert_all(choices)
 
 
 def choices_of(file: Path) -> list[dict[str, Any]]:
