@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Any
 
 from .arch import ARCHS
-from .backends import Compiled, triton
+from .backends import Compiled, flydsl, triton
 from .describe import UserError, Value, Variant, text
 from .expressions import postfix
 from .kernels import KERNELS, PROFILES
@@ -27,7 +27,7 @@ from .store import Argument, Image, StoredKernel, StoredPlan, store_path, write_
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CACHE = REPOSITORY / "build" / "images"
-BACKENDS = {"triton": triton}
+BACKENDS = {"flydsl": flydsl, "triton": triton}
 TIME_LIMIT_S = 600
 SPILLS_SHOWN = 5
 Keyed = tuple[str, Variant]  # a variant behind its compile key
@@ -126,7 +126,7 @@ def _cached(arch: str, key: str) -> Path:
 def _compile_apart(variant: Variant, path: Path) -> str | None:
     """Compile in a process of its own; returns what went wrong, or None."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["triton.compiler", "aotattn.build"])
+    context.set_forkserver_preload(["triton.compiler", "flydsl.compiler", "aotattn.build"])
     receive, send = context.Pipe(duplex=False)
     place = (variant.kernel.name, variant.arch, dict(variant.features), dict(variant.config))
     process = context.Process(target=_compile_child, args=(*place, path, send), daemon=True)

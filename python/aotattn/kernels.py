@@ -226,7 +226,94 @@ fwd_hopper = Kernel(
     workspace=(Workspace("counter", "4", zeroed=True),),
 )
 
-KERNELS = {k.name: k for k in (fwd_hopper, fwd_flash)}
+# ---- FlyDSL on gfx950: two wave groups, software-pipelined -----------------------------------------------------------
+
+DUAL_WAVE_NAMES = ("block_n", "early", "ahead", "stagger", "lazy_rescale", "heads_stay", "aligned")
+# larger head_dim of the image -> block_n, early, ahead of aligned problems: as many operands ahead as registers allow
+DUAL_WAVE_TILES = {64: (64, 3, 4), 128: (64, 3, 8), 192: (32, 4, 4), 256: (32, 2, 2)}
+DUAL_WAVE_ROWS = 256
+
+
+def _dual_wave_head_dims(features: Values) -> tuple[int, int]:
+    """Of the image: missing columns are filled with zeros as they are loaded, so few images serve all buckets."""
+    pair = (int(features["head_dim"]), int(features["head_dim_v"]))
+    if pair in UNEQUAL_HEAD_DIMS:
+        return pair
+    widest = next(d for d in DUAL_WAVE_TILES if d >= pair[0])
+    return widest, widest
+
+
+def _dual_wave_configs(arch: str, features: Values) -> list[Values]:
+    tile = DUAL_WAVE_TILES[max(_dual_wave_head_dims(features))]
+    rows = (
+        (*tile, True, True, True, True),  # for long sequences: a head's keys stay in one L2
+        (*tile, True, True, False, True),
+        (*tile, False, True, True, True),
+        (*tile, True, False, True, True),
+        (tile[0], 4, 1, True, True, True, False),  # registers go into addresses
+    )
+    return [dict(zip(DUAL_WAVE_NAMES, row, strict=True)) for row in rows]
+
+
+def _dual_wave_declines(arch: str, features: Values) -> str | None:
+    if arch != "gfx950":
+        return "needs the transposed LDS reads and the wide matrix products of gfx950"
+    if features["dtype"] == "f32":
+        return "has no f32 matrix product"
+    if max(int(features["head_dim"]), int(features["head_dim_v"])) > max(DUAL_WAVE_TILES):
+        return f"has no registers for a head_dim above {max(DUAL_WAVE_TILES)}"
+    return _unequal(features)
+
+
+def _dual_wave_constants(features: Values, config: Values) -> Values:
+    head_dim, head_dim_v = _dual_wave_head_dims(features)
+    exact = (head_dim, head_dim_v) == (features["head_dim"], features["head_dim_v"])
+    return {
+        "dtype": features["dtype"],
+        "head_dim": head_dim,
+        "head_dim_v": head_dim_v,
+        "mask": features["mask"],
+        "check_columns": bool(features["padded_head"] or not exact or not config["aligned"]),
+        **config,
+    }
+
+
+def _dual_wave_requires(v: Variant) -> list[Requirement]:
+    requirements = [
+        Requirement("scale_sign > 0", "sm_scale is not positive"),  # the row maximum is taken before the scale
+        *(
+            # four tiles past the end are asked for, and read as zeros
+            Requirement(
+                f"({t}.size.2 + {DUAL_WAVE_ROWS}) * {t}.stride.2 * {_itemsize(v.features)} < 2147483648",
+                f"a head of {t} spans 2 GiB or more",
+            )
+            for t in TENSORS
+        ),
+    ]
+    if not v.config["aligned"]:
+        return requirements
+    whole = [
+        Requirement(f"{d} % 8 == 0", f"{d} is no multiple of 8, and loads are 16 bytes wide")
+        for d in ("head_dim", "head_dim_v")
+    ]
+    return requirements + _aligned(v) + whole
+
+
+fwd_dual_wave = Kernel(
+    name="fwd_dual_wave",
+    operator=attn_fwd,
+    backend="flydsl",
+    source="kernels/attention/fwd_dual_wave.py:build",
+    configs=_dual_wave_configs,
+    declines=_dual_wave_declines,
+    constants=_dual_wave_constants,
+    grid=(f"cdiv(seqlen_q, {DUAL_WAVE_ROWS}) * heads_q * batch", "1", "1"),
+    options=lambda _: {"num_warps": 8, "waves_per_eu": 2},
+    requires=_dual_wave_requires,
+    hints=lambda v: {f"{t}_ptr": {"divisibility": 16} for t in TENSORS} if v.config["aligned"] else {},
+)
+
+KERNELS = {k.name: k for k in (fwd_hopper, fwd_dual_wave, fwd_flash)}
 
 
 def _core(v: Variant) -> bool:
