@@ -37,8 +37,8 @@ struct Operator {
   aot_alignment alignment; // what is_causal means where seqlen_q != seqlen_k
   // What only this operator leaves to PyTorch: null or why.
   const char* (*declines)(const Arguments& arguments, const AttentionProblem& problem);
-  // Memory for out, lse, lse_rows, seed, offset and debug_mask, in the forms that PyTorch's meta kernel
-  // promises to torch.compile. What there is no memory for stays null.
+  // Memory for out, lse, lse_rows, seed, offset and debug_mask, in the forms that PyTorch's meta
+  // kernel promises to torch.compile. What there is no memory for stays null.
   void (*make_results)(const Arguments& arguments, const AttentionProblem& problem,
                        Results* results);
   // The same call by PyTorch's own kernel. False where this PyTorch has none.

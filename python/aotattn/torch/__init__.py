@@ -11,14 +11,15 @@ an enable_gqa call with head_dim over 256 in PyTorch 2.11.
 
 Without a GPU, the kernels for gfx950 can serve tensors on the CPU, on the emulator, where that is asked for:
 
-    handle = aotattn.torch.use_emulated_device()
-    handle.remove()                             # PyTorch's own again
+    with aotattn.torch.use_emulated_device():   # or keep what it returns, and remove() it
+        F.scaled_dot_product_attention(q, k, v)
 
 A call that the library does not take (attn_mask, dropout, gradients, a problem without a kernel) runs PyTorch's own
 kernel. The logger "aotattn" says why at debug level, `counters()` says how often, `why_not(...)` answers ahead.
 """
 
 import logging
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
@@ -41,8 +42,8 @@ class Counters:
     reasons: dict[str, int]
 
 
-class Registration:
-    """The library in PyTorch's place, on the GPUs or on an emulator's device, until remove()."""
+class Registration(AbstractContextManager["Registration"]):
+    """The library in PyTorch's place, on the GPUs or on an emulator's device, until remove() or the end of a `with`."""
 
     def __init__(self, emulator: str | None = None) -> None:
         binding.check_operators("CPU" if emulator else "CUDA")
@@ -54,6 +55,9 @@ class Registration:
         pointer, self._pointer = self._pointer, None
         if pointer is not None:
             binding.unregister(pointer)
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
 
 
 def activation() -> Registration:
