@@ -19,22 +19,24 @@ struct Emulator {
   int (*hipDeviceSynchronize)();
 };
 
+template <typename Function> Function find(void* library, const char* name) {
+  return reinterpret_cast<Function>(dlsym(library, name));
+}
+
 Emulator find_emulator(const char* path) {
   void* library = dlopen(path, RTLD_NOW | RTLD_NOLOAD); // kept open
   if (!library || !dlsym(library, "aotattn_emu_report"))
     throw std::runtime_error(std::string(path) + " is not the emulator, or not the HIP library "
                                                  "that this process has loaded");
-  Emulator found;
-  found.hipHostRegister =
-      reinterpret_cast<decltype(found.hipHostRegister)>(dlsym(library, "hipHostRegister"));
-  found.hipHostUnregister =
-      reinterpret_cast<decltype(found.hipHostUnregister)>(dlsym(library, "hipHostUnregister"));
-  found.hipDeviceSynchronize = reinterpret_cast<decltype(found.hipDeviceSynchronize)>(
-      dlsym(library, "hipDeviceSynchronize"));
-  return found;
+  return {
+      find<decltype(Emulator::hipHostRegister)>(library, "hipHostRegister"),
+      find<decltype(Emulator::hipHostUnregister)>(library, "hipHostUnregister"),
+      find<decltype(Emulator::hipDeviceSynchronize)>(library, "hipDeviceSynchronize"),
+  };
 }
 
-std::atomic<const Emulator*> emulator{nullptr};
+std::atomic<const Emulator*> opened{nullptr};
+const Emulator& emulator() { return *opened.load(std::memory_order_acquire); }
 
 // A fork waits for the call in flight, so the child finds no lock held, here or in the emulator.
 std::mutex mutex;
@@ -59,17 +61,17 @@ Range range_of(const aot_tensor& tensor) {
 } // namespace
 
 void open_emulator(const char* path) {
-  static const Emulator opened = find_emulator(path);
-  emulator.store(&opened, std::memory_order_release);
+  static const Emulator found = find_emulator(path);
+  opened.store(&found, std::memory_order_release);
 }
 
-bool emulator_is_open() { return emulator.load(std::memory_order_acquire); }
+bool emulator_is_open() { return opened.load(std::memory_order_acquire); }
 
 Lent::Lent() { mutex.lock(); }
 
 Lent::~Lent() {
   for (void* memory : registered_)
-    emulator.load(std::memory_order_acquire)->hipHostUnregister(memory);
+    emulator().hipHostUnregister(memory);
   mutex.unlock();
 }
 
@@ -91,14 +93,12 @@ bool Lent::add(const aot_attn_fwd_params& params) {
 }
 
 bool Lent::add(void* memory, size_t bytes) {
-  if (emulator.load(std::memory_order_acquire)->hipHostRegister(memory, bytes, 0))
+  if (emulator().hipHostRegister(memory, bytes, 0))
     return false;
   registered_.push_back(memory);
   return true;
 }
 
-bool Lent::synchronize() const {
-  return !emulator.load(std::memory_order_acquire)->hipDeviceSynchronize();
-}
+bool Lent::synchronize() const { return !emulator().hipDeviceSynchronize(); }
 
 } // namespace aotattn::binding
