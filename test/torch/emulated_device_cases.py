@@ -103,6 +103,7 @@ CASES = [
         for seqlen_q, seqlen_k, head_dim in ((1, 65, 32), (65, 1, 33), (130, 129, 128), (64, 64, 250))
     ),
     Case(dtype="f16", batch=3, seqlen_q=33, head_dim=1, sm_scale=-1.5),
+    Case(dtype="bf16", heads_q=2, seqlen_q=40, head_dim=264),
 ]
 
 
