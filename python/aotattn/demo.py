@@ -5,14 +5,23 @@ Needs no GPU, no compiler and no driver. The call needs torch; without a GPU it 
 
 import sqlite3
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import runtime
 from .arch import ARCHS
 from .bench.cases import Case
 from .describe import UserError
 from .explain import explain_case
+
+if TYPE_CHECKING:
+    import torch
+
+    from .device import Device
+
+    Call = Callable[[], torch.Tensor]
 
 CASES = (
     Case(batch=2, heads_q=16, heads_k=4, seqlen_q=4096, head_dim=128, mask="causal"),
@@ -21,7 +30,7 @@ CASES = (
     Case(dtype="f32", heads_q=4, seqlen_q=200, head_dim=64),
     Case(heads_q=4, seqlen_q=128, head_dim=520),
 )
-EMULATED = Case(heads_q=4, heads_k=2, seqlen_q=200, seqlen_k=300, head_dim=128, mask="causal", alignment="bottom_right")
+EMULATED = Case(heads_q=4, heads_k=2, seqlen_q=200, seqlen_k=300, head_dim=128, mask="causal")
 SEED = 1  # of the inputs: the demo runs the same problem each time
 
 
@@ -78,49 +87,61 @@ def attention_run() -> str:
         import torch
     except ImportError:
         return "torch is not installed: no attention was run."
-    return gpu_run() if torch.cuda.is_available() else emulated_run()
-
-
-def emulated_run() -> str:
-    """Run a case through the C library on emulated gfx950; its error against float64, and what the model says."""
-    from .bench.profile import NOTE, profile
-    from .device import open_device
-    from .verify import verify_case
-
-    arch = "gfx950"
+    if torch.cuda.is_available():
+        return gpu_run()
     try:
-        device = open_device(arch)
-        figures = profile(EMULATED, device, seed=SEED)
-    except (UserError, runtime.AotError) as error:
-        return f"No GPU here, and the emulator did not run the case: {error}"
-    (result,) = verify_case(EMULATED, device, seed=SEED, plan=figures["plan"])
-    clocks = figures["modelled"]["clocks"]
-    return "\n".join(
-        (
-            f"No GPU here: attention on {device.name}, through the C library and a {arch} code object",
-            f"  case     {EMULATED}",
-            f"  plan     {chosen(explain_case(EMULATED, arch))}",
-            f"  error    {result.error:.3g} ({result.check}) against float64, allowed {result.allowed:.3g}: "
-            + ("passed" if result.passed else f"FAILED {result.reason}"),
-            f"  cycles   {clocks['median']:.0f} ({clocks['low']:.0f} to {clocks['high']:.0f}) a workgroup, {NOTE}",
-        )
-    )
+        return emulated_run()
+    except (ImportError, UserError, runtime.AotError) as error:
+        return f"No GPU here, and the emulator did not run attention: {error}"
 
 
 def gpu_run() -> str:
-    """Run F.scaled_dot_product_attention through the library on the GPU; says what happened."""
-    from .bench.against import activated, ours, sdpa
-    from .bench.inputs import draw
+    from .bench.against import activated, ours
     from .bench.timing import alternate, device_time
     from .device import open_device
+
+    case = CASES[0]
+
+    def time(call: "Call") -> str:
+        timing = alternate({"aotattn": ours(call)}, device_time)["aotattn"]
+        tflops = case.flops() / timing.median_us / 1e6
+        return f"  time     {timing.median_us:.1f} us, {tflops:.0f} TFLOP/s, spread {timing.spread:.1%}"
+
+    return sdpa_run(open_device(), case, activated, time)
+
+
+def emulated_run() -> str:
+    from .bench.profile import NOTE
+    from .device import EmulatedDevice, open_device
+
+    device = open_device("gfx950")
+    if not isinstance(device, EmulatedDevice):
+        raise UserError(f"{device.name} is not the emulator")
+    import aotattn.torch
+
+    def cycles(call: "Call") -> str:
+        device.set("cycles", "1")
+        with aotattn.torch.use_emulated_device():
+            call()
+        clocks = device.profile()["modelled"]["clocks"]
+        return f"  cycles   {clocks['median']:.0f} ({clocks['low']:.0f} to {clocks['high']:.0f}) a workgroup, {NOTE}"
+
+    return sdpa_run(device, EMULATED, aotattn.torch.use_emulated_device, cycles)
+
+
+def sdpa_run(
+    device: "Device", case: Case, served: Callable[[], AbstractContextManager[object]], figure: "Callable[[Call], str]"
+) -> str:
+    """Run F.scaled_dot_product_attention as `served` has it; what happened, its last line `figure` of the call."""
+    from .bench.against import sdpa
+    from .bench.inputs import draw
     from .reference import Mask, exact, judge, plain, worst
 
-    device, case = open_device(), CASES[0]
     tensors = draw(case, device.compute, SEED)
     q, k, v = (tensors[name].view for name in "qkv")
     call = sdpa(case, q, k, v)
     before = runtime.launch_count()
-    with activated():
+    with served():
         out = call()
     launches = runtime.launch_count() - before
     plan = chosen(explain_case(case, device.arch, device.compute_units))
@@ -130,8 +151,6 @@ def gpu_run() -> str:
     expected, _ = exact(q, k, v, sm_scale=case.sm_scale, mask=mask)
     baseline, _ = plain(q, k, v, sm_scale=case.sm_scale, mask=mask)
     check = worst(judge("out", case.dtype, out, expected, baseline))
-    timing = alternate({"aotattn": ours(call)}, device_time)["aotattn"]
-    tflops = case.flops() / timing.median_us / 1e6
     return "\n".join(
         (
             f"F.scaled_dot_product_attention on {device.name} ({device.arch}, {device.compute_units} compute units)",
@@ -140,7 +159,7 @@ def gpu_run() -> str:
             f"  launches {launches}",
             f"  error    {check.error:.3g} ({check.name}) against float64, allowed {check.allowed:.3g}: "
             + ("passed" if check.passed else "FAILED"),
-            f"  time     {timing.median_us:.1f} us, {tflops:.0f} TFLOP/s, spread {timing.spread:.1%}",
+            figure(call),
         )
     )
 

@@ -186,13 +186,29 @@ def emulator_library() -> Path:
 def name_emulator() -> str:
     """Make the emulator this process's HIP library, before anything loads one; "" if it is not built.
 
-    Only for a process in which torch finds no GPU and nobody has named a HIP library.
+    Only for a process in which torch finds no HIP device and nobody has named a HIP library.
     """
     library = emulator_library()
     if not library.exists():
         return ""
     knobs.choose("AOTATTN_HIP_LIBRARY", str(library))
     return knobs.value("AOTATTN_HIP_LIBRARY")
+
+
+def load_emulator() -> str:
+    """Load the emulator as this process's HIP library, unless one is loaded or named; the path of what is named.
+
+    Raises UserError if there is no emulator or it would stand in for a GPU, AotError if what is named does not load.
+    """
+    import torch
+
+    library = knobs.value("AOTATTN_HIP_LIBRARY")
+    if not library and torch.version.hip:
+        raise UserError("torch's GPUs are HIP devices; to have the emulator instead, name it in AOTATTN_HIP_LIBRARY")
+    if not (library := library or name_emulator()):
+        raise UserError(f"there is no emulator at {emulator_library()}, run make build")
+    runtime.device_info("hip", 0)
+    return library
 
 
 def _hip_library(path: str) -> ctypes.CDLL:

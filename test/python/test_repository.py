@@ -49,7 +49,7 @@ def project_version() -> str:
 
 
 def test_version_is_written_once() -> None:
-    found = places(rf"(?<![\w.]){re.escape(project_version())}(?![\w.])", *CPP, ".py", ".txt", ".json", ".toml", ".md")
+    found = places(rf"(?<![\w.=]){re.escape(project_version())}(?![\w.])", *CPP, ".py", ".txt", ".json", ".toml", ".md")
     assert [place.split(":")[0] for place in found] == ["pyproject.toml"]
 
 

@@ -41,6 +41,7 @@ import aotattn.torch  # noqa: E402
 FAKE = ctypes.CDLL(str(DIRECTORY / "libfake_cuda.so"), ctypes.RTLD_GLOBAL)
 STUB = ctypes.CDLL(str(DIRECTORY / "libaotattn.so"))
 STUB.stub_scale.restype = ctypes.c_float
+STUB.stub_workspace.restype = ctypes.c_void_p
 FAKE.fake_fail.argtypes = (ctypes.c_char_p,)
 FAKE.fake_start()
 torch.cuda._lazy_init = lambda: None  # refuses to start CUDA in a CPU build
@@ -294,7 +295,7 @@ DECLINES: dict[str, tuple[tuple[str, ...], Callable[[str], Any], str]] = {
     "bias": (
         ("efficient", "cudnn"),
         lambda op: attend(op, *[draw(2, 5)] * 3, bias=draw(2, 5, 5)),
-        "attn_bias",
+        "attn_mask",
     ),
     "dropout": (OPERATORS, lambda op: attend(op, *[draw(2, 5)] * 3, dropout_p=0.1), "dropout_p > 0"),
     "debug_mask": (
@@ -435,3 +436,20 @@ def test_torch_compile_sees_the_same_results(operator: str) -> None:
         compiled = torch.compile(sdpa, backend="aot_eager", fullgraph=True)(q, k, v)
         assert counts()[0] == served + 1
         torch.testing.assert_close(compiled.cpu(), sdpa(q, k, v).cpu())
+
+
+def test_on_the_cpu_the_workspace_is_lent_to_the_emulated_device_too() -> None:
+    emulator = Path(__file__).parents[2] / "build" / "emulator" / "libamdhip64.so"
+    if not emulator.exists():
+        pytest.skip(f"{emulator} is not built")
+    hip = ctypes.CDLL(str(emulator))
+    q = draw(2, 5).cpu()
+    with aotattn.torch.Registration(str(emulator)):
+        served = counts()[0]
+        out = F.scaled_dot_product_attention(q, q, q)
+        assert counts()[0] == served + 1  # the stub wants a workspace
+    assert (STUB.stub_platform(), STUB.stub_device(), STUB.stub_stream()) == (runtime.PLATFORMS["hip"], 0, 0)
+    expected, _ = exact(q, q, q, causal=False, scale=32**-0.5)
+    torch.testing.assert_close(out.double(), expected, atol=1e-2, rtol=1e-2)
+    for memory in (STUB.stub_workspace(), out.data_ptr()):
+        assert hip.hipHostUnregister(ctypes.c_void_p(memory)) != 0  # nothing is lent any more

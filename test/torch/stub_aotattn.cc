@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kUnsupportedHeadDim = 24;
 aot_call last_call;
 aot_attn_fwd_params last_params;
+void* last_workspace;
 
 float load(const aot_tensor& t, int64_t offset) {
   if (t.dtype == AOT_F32)
@@ -73,7 +74,8 @@ aot_status aot_attn_fwd(const aot_attn_fwd_params* params, const aot_call* call)
     return AOT_UNSUPPORTED;
   last_call = *call;
   last_params = *params;
-  if (!call->allocate(call->allocate_context, 4096))
+  last_workspace = call->allocate(call->allocate_context, 4096);
+  if (!last_workspace)
     return AOT_NO_MEMORY;
   if (params->q.size[3] != 8) // 8: an empty kernel, for measuring what a call costs
     for (int64_t batch = 0; batch < params->q.size[0]; ++batch)
@@ -107,5 +109,6 @@ AOT_API int64_t stub_stream() { return reinterpret_cast<int64_t>(last_call.strea
 AOT_API int32_t stub_platform() { return last_call.platform; }
 AOT_API int32_t stub_device() { return last_call.device; }
 AOT_API int32_t stub_alignment() { return last_params.alignment; }
+AOT_API void* stub_workspace() { return last_workspace; }
 AOT_API float stub_scale() { return last_params.sm_scale; }
 }

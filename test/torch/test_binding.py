@@ -20,6 +20,7 @@ BINDING = "libaotattn_torch.so"
 SHIMS_OF_TORCH_2_11 = {
     "aoti_torch_abi_version",
     "aoti_torch_aten_fill__Scalar",
+    "aoti_torch_copy_",
     "aoti_torch_delete_library_object",
     "aoti_torch_delete_tensor_object",
     "aoti_torch_device_type_cpu",

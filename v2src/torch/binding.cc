@@ -1,6 +1,7 @@
 // What Python calls through ctypes. Nothing is registered when the library is loaded.
 #include "attention.h"
 #include "declines.h"
+#include "emulated.h"
 
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/stableivalue_conversions.h>
@@ -22,21 +23,28 @@ void kernel(StableIValue* stack, uint64_t num_arguments, uint64_t num_results) {
   attention(op, stack, num_arguments, num_results);
 }
 
-// The operators that activation takes over, at PyTorch's CUDA key.
+// The operators that are taken over, at PyTorch's CUDA key or at its CPU key.
 struct Override {
   const Operator* op;
   void (*kernel)(StableIValue*, uint64_t, uint64_t);
 };
-constexpr Override kCudaOverrides[] = {
+constexpr Override kOverrides[] = {
     {&kFlashAttention, kernel<kFlashAttention>},
     {&kEfficientAttention, kernel<kEfficientAttention>},
     {&kCudnnAttention, kernel<kCudnnAttention>},
+    {&kCpuAttention, kernel<kCpuAttention>},
 };
+
+bool is_on_cpu(const Tensor& tensor) {
+  int32_t type = 0;
+  return !aoti_torch_get_device_type(tensor.get(), &type) && type == aoti_torch_device_type_cpu();
+}
 
 std::string why_not_backend(int64_t backend, Tensor q, Tensor k, Tensor v, double dropout_p,
                             bool is_causal, std::optional<double> scale) {
-  for (const Override& override : kCudaOverrides)
-    if (override.op->backend == backend)
+  const bool emulated = emulator_is_open() && is_on_cpu(q);
+  for (const Override& override : kOverrides)
+    if (override.op->backend == backend && override.op->on_cpu == emulated)
       return why_not(*override.op, {.q = q.get(),
                                     .k = k.get(),
                                     .v = v.get(),
@@ -78,13 +86,18 @@ EXPORT const char* aotattn_torch_load(int32_t platform) {
   });
 }
 
-// Takes over the operators; `*registration` gives them back. Null, or what went wrong.
-EXPORT const char* aotattn_torch_register(void** registration) {
-  return error_of([registration] {
-    auto library = std::make_unique<StableLibrary>(StableLibrary::Kind::IMPL, "aten", "CUDA",
-                                                   __FILE__, __LINE__);
-    for (const Override& override : kCudaOverrides)
-      library->impl(override.op->name, override.kernel);
+// Takes over the operators on CUDA; or those on the CPU for an emulated device, if `emulator` names
+// its library, which the C library has loaded. `*registration` gives them back. Null, or what went
+// wrong.
+EXPORT const char* aotattn_torch_register(const char* emulator, void** registration) {
+  return error_of([emulator, registration] {
+    if (emulator)
+      open_emulator(emulator);
+    auto library = std::make_unique<StableLibrary>(StableLibrary::Kind::IMPL, "aten",
+                                                   emulator ? "CPU" : "CUDA", __FILE__, __LINE__);
+    for (const Override& override : kOverrides)
+      if (override.op->on_cpu == (emulator != nullptr))
+        library->impl(override.op->name, override.kernel);
     *registration = library.release();
   });
 }

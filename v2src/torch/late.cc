@@ -60,6 +60,8 @@ const TorchKernels& torch_kernels() {
       find<decltype(TorchKernels::efficient)>(
           "aoti_torch_cuda__scaled_dot_product_efficient_attention"),
       find<decltype(TorchKernels::cudnn)>("aoti_torch_cuda__scaled_dot_product_cudnn_attention"),
+      find<decltype(TorchKernels::cpu)>(
+          "aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu"),
   };
   return kernels;
 }

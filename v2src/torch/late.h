@@ -4,6 +4,7 @@
 
 #include "tensors.h"
 
+#include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
 #include <torch/csrc/inductor/aoti_torch/generated/c_shim_cuda.h>
 
 namespace aotattn::binding {
@@ -14,14 +15,15 @@ bool current_stream(int32_t device_index, void** stream);
 // Whether gradients may be asked of this tensor; true where that cannot be known.
 bool may_require_grad(AtenTensorHandle tensor);
 
-// PyTorch's own kernels for the operators on CUDA and ROCm, as they are below the dispatcher: so
-// they are reachable while we stand in their place there. PyTorch keeps them compatible for
-// AOTInductor's compiled models (torchgen/aoti/fallback_ops.py). Null where PyTorch has no such
+// PyTorch's own kernels for the operators, as they are below the dispatcher: so they are reachable
+// while we stand in their place there. PyTorch keeps them compatible for AOTInductor's compiled
+// models (torchgen/aoti/fallback_ops.py). Those on CUDA and ROCm are null where PyTorch has no such
 // devices.
 struct TorchKernels {
   decltype(&aoti_torch_cuda__scaled_dot_product_flash_attention) flash;
   decltype(&aoti_torch_cuda__scaled_dot_product_efficient_attention) efficient;
   decltype(&aoti_torch_cuda__scaled_dot_product_cudnn_attention) cudnn;
+  decltype(&aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu) cpu;
 };
 const TorchKernels& torch_kernels();
 

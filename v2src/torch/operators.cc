@@ -143,6 +143,29 @@ bool cudnn_falls_back(const Arguments& a, Results* r, AOTITorchError* error) {
   return cudnn;
 }
 
+const char* cpu_declines(const Arguments&, const AttentionProblem& problem) {
+  return problem.params.v.size[3] != problem.params.q.size[3] ? "head_dim of v must be that of q"
+                                                              : nullptr;
+}
+
+// lse lies as [batch, seqlen_q, heads_q].
+void make_cpu_results(const Arguments& a, const AttentionProblem& problem, Results* results) {
+  const TensorFacts& q = problem.q;
+  const int64_t lse_stride[] = {q.size[2] * q.size[1], 1, q.size[1]};
+  results->out = empty_like(a.q, q);
+  results->lse = empty_strided(3, q.size, lse_stride, aoti_torch_dtype_float32(), q.device);
+  results->lse_rows = make_lse(3, q.size, q.device);
+}
+
+bool cpu_falls_back(const Arguments& a, Results* r, AOTITorchError* error) {
+  const auto cpu = torch_kernels().cpu;
+  const Optionals optional(a);
+  if (cpu)
+    *error = cpu(a.q, a.k, a.v, a.dropout_p, a.is_causal, optional.bias, optional.scale,
+                 Into{r->out}, Into{r->lse});
+  return cpu;
+}
+
 } // namespace
 
 // F.scaled_dot_product_attention's is_causal is aligned top-left: it comes to flash attention with
@@ -152,6 +175,7 @@ const Operator kFlashAttention = {
     .backend = 1,
     .has_bias = false,
     .has_debug_mask = true,
+    .on_cpu = false,
     .alignment = AOT_BOTTOM_RIGHT,
     .declines = flash_declines,
     .make_results = make_flash_results,
@@ -162,6 +186,7 @@ const Operator kEfficientAttention = {
     .backend = 2,
     .has_bias = true,
     .has_debug_mask = false,
+    .on_cpu = false,
     .alignment = AOT_TOP_LEFT,
     .declines = efficient_declines,
     .make_results = make_efficient_results,
@@ -172,10 +197,22 @@ const Operator kCudnnAttention = {
     .backend = 3,
     .has_bias = true,
     .has_debug_mask = true,
+    .on_cpu = false,
     .alignment = AOT_TOP_LEFT,
     .declines = cudnn_declines,
     .make_results = make_cudnn_results,
     .fall_back = cudnn_falls_back,
+};
+const Operator kCpuAttention = {
+    .name = "_scaled_dot_product_flash_attention_for_cpu",
+    .backend = 1,
+    .has_bias = false,
+    .has_debug_mask = false,
+    .on_cpu = true,
+    .alignment = AOT_TOP_LEFT,
+    .declines = cpu_declines,
+    .make_results = make_cpu_results,
+    .fall_back = cpu_falls_back,
 };
 
 OwnedTensor undefined_tensor() {

@@ -9,19 +9,26 @@ It stands in the place of aten::_scaled_dot_product_flash_attention, ..._efficie
 whichever of them PyTorch's rules choose, the call comes here. What the rules leave to PyTorch's math does not, such as
 an enable_gqa call with head_dim over 256 in PyTorch 2.11.
 
+Without a GPU, the kernels for gfx950 can serve tensors on the CPU, on the emulator, where that is asked for:
+
+    with aotattn.torch.use_emulated_device():   # or keep what it returns, and remove() it
+        F.scaled_dot_product_attention(q, k, v)
+
 A call that the library does not take (attn_mask, dropout, gradients, a problem without a kernel) runs PyTorch's own
 kernel. The logger "aotattn" says why at debug level, `counters()` says how often, `why_not(...)` answers ahead.
 """
 
 import logging
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
 from torch.nn.attention import SDPBackend, register_flash_attention_impl
 
+from .. import device
 from . import binding
 
-__all__ = ["Counters", "Registration", "activation", "counters", "why_not"]
+__all__ = ["Counters", "Registration", "activation", "counters", "use_emulated_device", "why_not"]
 
 logger = logging.getLogger("aotattn")
 
@@ -35,13 +42,13 @@ class Counters:
     reasons: dict[str, int]
 
 
-class Registration:
-    """The library in PyTorch's place, until remove()."""
+class Registration(AbstractContextManager["Registration"]):
+    """The library in PyTorch's place, on the GPUs or on an emulator's device, until remove() or the end of a `with`."""
 
-    def __init__(self) -> None:
-        binding.check_operators()
+    def __init__(self, emulator: str | None = None) -> None:
+        binding.check_operators("CPU" if emulator else "CUDA")
         binding.log_declines(logger)
-        self._pointer: int | None = binding.register()
+        self._pointer: int | None = binding.register(emulator)
 
     def remove(self) -> None:
         """PyTorch's own kernels are reached again. A second call does nothing."""
@@ -49,10 +56,22 @@ class Registration:
         if pointer is not None:
             binding.unregister(pointer)
 
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
 
 def activation() -> Registration:
     """What activate_flash_attention_impl("aotattn") calls."""
     return Registration()
+
+
+def use_emulated_device() -> Registration:
+    """Let the emulated gfx950 serve attention of tensors on the CPU: for tests of kernels, it is slow.
+
+    It becomes the process's HIP library, so ask before another is loaded. Calls of several threads run one by one.
+    Raises UserError if the emulator is not built, RuntimeError if the process has another HIP library.
+    """
+    return Registration(device.load_emulator())
 
 
 def counters() -> Counters:

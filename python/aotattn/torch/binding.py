@@ -13,20 +13,28 @@ from ..describe import UserError
 LIBRARY = "libaotattn_torch.so"
 OLDEST_TORCH = "2.11"  # with TORCH_TARGET_VERSION in v2src/torch/CMakeLists.txt
 
-# The operators as the library knows them, by types: their form is PyTorch's to change.
+# The operators as the library knows them at each key, by types: their form is PyTorch's to change.
 OPERATORS = {
-    "_scaled_dot_product_flash_attention": (
-        "Tensor Tensor Tensor float bool bool Optional[float]",
-        "Tensor Tensor Tensor Tensor int int Tensor Tensor Tensor",
-    ),
-    "_scaled_dot_product_efficient_attention": (
-        "Tensor Tensor Tensor Optional[Tensor] bool float bool Optional[float]",
-        "Tensor Tensor Tensor Tensor",
-    ),
-    "_scaled_dot_product_cudnn_attention": (
-        "Tensor Tensor Tensor Optional[Tensor] bool float bool bool Optional[float]",
-        "Tensor Tensor Tensor Tensor int int Tensor Tensor Tensor",
-    ),
+    "CUDA": {
+        "_scaled_dot_product_flash_attention": (
+            "Tensor Tensor Tensor float bool bool Optional[float]",
+            "Tensor Tensor Tensor Tensor int int Tensor Tensor Tensor",
+        ),
+        "_scaled_dot_product_efficient_attention": (
+            "Tensor Tensor Tensor Optional[Tensor] bool float bool Optional[float]",
+            "Tensor Tensor Tensor Tensor",
+        ),
+        "_scaled_dot_product_cudnn_attention": (
+            "Tensor Tensor Tensor Optional[Tensor] bool float bool bool Optional[float]",
+            "Tensor Tensor Tensor Tensor int int Tensor Tensor Tensor",
+        ),
+    },
+    "CPU": {
+        "_scaled_dot_product_flash_attention_for_cpu": (
+            "Tensor Tensor Tensor float bool Optional[Tensor] Optional[float]",
+            "Tensor Tensor",
+        ),
+    },
 }
 
 LOG_FN = CFUNCTYPE(c_int, c_char_p)
@@ -50,7 +58,7 @@ def load() -> ctypes.CDLL:
         raise ImportError(f"aotattn.torch: {directory / LIBRARY} does not load: {error}") from error
     for name, result, arguments in (
         ("load", c_char_p, (c_int32,)),
-        ("register", c_char_p, (c_void_p,)),
+        ("register", c_char_p, (c_char_p, c_void_p)),
         ("unregister", None, (c_void_p,)),
         ("counters", None, (c_void_p, c_void_p)),
         ("reasons", None, (VISIT_FN,)),
@@ -67,18 +75,19 @@ def load() -> ctypes.CDLL:
 _library = load()
 
 
-def check_operators() -> None:
+def check_operators(key: str) -> None:
     """Raise RuntimeError if this PyTorch's operators have another form than the library knows."""
-    for name, known in OPERATORS.items():
+    for name, known in OPERATORS[key].items():
         schema = getattr(torch.ops.aten, name).default._schema
         found = tuple(" ".join(str(a.type) for a in part) for part in (schema.arguments, schema.returns))
         if found != known:
             raise RuntimeError(f"aotattn does not know torch {torch.__version__}'s form of aten::{name}: {schema}")
 
 
-def register() -> int:
+def register(emulator: str | None) -> int:
+    """Take over the operators on CUDA; or on the CPU, for the emulator that is this process's HIP library."""
     registration = c_void_p()
-    if failure := _library.aotattn_torch_register(byref(registration)):
+    if failure := _library.aotattn_torch_register(emulator and emulator.encode(), byref(registration)):
         raise RuntimeError(f"aotattn: {failure.decode(errors='replace')}")
     assert registration.value is not None
     return registration.value
