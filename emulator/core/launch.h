@@ -18,7 +18,8 @@ struct LaunchResult {
 LaunchResult run_launch(const Kernel& kernel, const LaunchShape& shape,
                         const std::vector<u8>& arguments);
 
-constexpr u32 kMaxLdsBytes = 163840;
+constexpr u32 kMaxLdsBytes = 163840; // of a compute unit
+constexpr u32 kComputeUnits = 256;
 
 // What the last launch did, for the test and profile interface.
 struct LaunchRecord {
