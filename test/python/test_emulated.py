@@ -42,6 +42,11 @@ class TestOnTheEmulator:
         found = [json.loads(line) for line in done.stdout.splitlines()]
         assert {(row["arch"], row["device"]) for row in found} == {("gfx950", "emulated gfx950")}
 
+    @pytest.mark.slow
+    def test_every_pair_of_values_passes(self) -> None:
+        done = command("aotattn", "verify", "--arch", "gfx950", "--cases", "pairs")
+        assert done.returncode == 0, done.stdout + done.stderr
+
     def test_profile_counts_and_models(self) -> None:
         done = command("aotattn", "profile", CASE, "--arch", "gfx950", "--seed", "1", "--json")
         assert done.returncode == 0, done.stderr
