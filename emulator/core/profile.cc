@@ -35,23 +35,18 @@ private:
   std::string text_;
 };
 
-u32 waves_of(const LaunchRecord& r) {
-  u32 items = r.shape.block[0] * r.shape.block[1] * r.shape.block[2];
-  return std::max(1u, (items + kLanes - 1) / kLanes);
+Occupancy occupancy(const LaunchRecord& r) {
+  const u32* block = r.shape.block;
+  return occupancy(*r.code, block[0] * block[1] * block[2], r.lds_bytes);
 }
 
-u32 groups_by_vgpr(const LaunchRecord& r) {
-  return std::min(8u, 512 / std::max(8u, r.code->allocated_vgprs())) * 4 / waves_of(r);
-}
-
-u32 groups_by_lds(const LaunchRecord& r) { return r.lds_bytes ? kMaxLdsBytes / r.lds_bytes : 16; }
-
-std::string occupancy(const LaunchRecord& r) {
+std::string occupancy_json(const LaunchRecord& r) {
   const Kernel& k = *r.code;
+  Occupancy o = occupancy(r);
   Json json;
   json.number("vgprs", k.allocated_vgprs()).number("lds_bytes", r.lds_bytes);
-  json.number("waves", waves_of(r));
-  json.number("groups_by_vgpr", groups_by_vgpr(r)).number("groups_by_lds", groups_by_lds(r));
+  json.number("waves", o.waves);
+  json.number("groups_by_vgpr", o.by_vgpr).number("groups_by_lds", o.by_lds);
   json.number("scratch_bytes", k.scratch_bytes).number("vgpr_spills", k.vgpr_spills);
   json.number("sgpr_spills", k.sgpr_spills);
   return json.done();
@@ -78,7 +73,7 @@ std::string spread(const std::vector<double>& values) {
 // The model's answers for the same launch, one a draw.
 class Ensemble {
 public:
-  Ensemble(const LaunchRecord& r, u32 copies) : waves_(waves_of(r) * copies) {
+  Ensemble(const LaunchRecord& r, u32 copies) : waves_(occupancy(r).waves * copies) {
     for (u64 draw = 0; draw < kDraws; ++draw)
       runs_.push_back(
           model_workgroup(r.code->program, r.trace, copies, draw_parameters(draw), draw));
@@ -121,7 +116,7 @@ std::string list(const std::vector<double>& values) {
 }
 
 std::string modelled(const LaunchRecord& r) {
-  u32 copies = std::max(1u, std::min(groups_by_vgpr(r), groups_by_lds(r)));
+  u32 copies = std::max(1u, occupancy(r).groups());
   Ensemble model(r, copies);
   double flops_a_pass = 0; // of the launch; one pass is kSimds clocks of one matrix pipe
   if (r.counters.mfma_passes)
@@ -192,8 +187,8 @@ std::string profile_json(const LaunchRecord& r) {
   json.number("global_to_lds_bytes", static_cast<double>(c.global_to_lds_bytes));
   json.number("atomic_bytes", static_cast<double>(c.atomic_bytes));
   json.number("scratch_bytes", static_cast<double>(c.scratch_bytes));
-  json.raw("occupancy", occupancy(r));
-  if (!r.trace.empty())
+  json.raw("occupancy", occupancy_json(r));
+  if (!r.trace.empty() && r.report.empty())
     json.raw("modelled", modelled(r));
   return json.done();
 }

@@ -40,7 +40,7 @@ constexpr IntProperty kIntProperties[] = {
     {624, Facts::kThreadsPerUnit},       // maxThreadsPerMultiProcessor
     {648, Facts::kRegistersPerBlock},    // regsPerMultiprocessor
     {652, 1},                            // managedMemory
-    {712, 16},                           // maxBlocksPerMultiProcessor
+    {712, kMaxGroups},                   // maxBlocksPerMultiProcessor
 };
 struct LongProperty {
   size_t offset;

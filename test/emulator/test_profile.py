@@ -23,6 +23,14 @@ def test_counters_of_a_small_kernel_are_exact(hip):
     assert profile["lds_conflict_clocks"] == 0
 
 
+def test_an_unloaded_kernel_has_no_profile(hip):
+    module = hip.module(assembler.kernel("s_endpgm"))
+    hip.launch(hip.function(module, "test_kernel"), (1, 1, 1), (64, 1, 1), 0, None, 0)
+    assert hip.profile()["workgroups"] == 1
+    hip.unload(module)
+    assert hip.profile() == {}
+
+
 @pytest.mark.parametrize(("stride", "clocks"), [(4, 1), (8, 2), (256, 64), (0, 1)])
 def test_bank_conflicts_count_different_dwords_in_one_bank(hip, stride, clocks):
     source = f"v_mul_u32_u24 v1, {stride}, v0\nv_mov_b32 v2, 1\nds_write_b32 v1, v2\ns_waitcnt lgkmcnt(0)\ns_endpgm"
