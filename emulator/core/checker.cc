@@ -17,8 +17,8 @@ Checker::Checker(Workgroup& group)
   }
   for (const Instruction& i : group.launch->kernel->program.code)
     if (i.format == Format::ds && i.row->memory.bytes < 4)
-      unit_log2_ = 0;
-  lds_.resize((group.lds.size() + 3) >> unit_log2_);
+      unit_ = 1;
+  lds_.resize((group.lds.size() + unit_ - 1) / unit_);
 }
 
 void Checker::define(const Wave& wave, u16 reg, int count) {

@@ -81,7 +81,7 @@ private:
   Workgroup& group_;
   bool waits_, races_, uninitialised_;
   std::vector<std::unique_ptr<WaveShadow>> shadows_;
-  u32 unit_log2_ = 2; // of the bytes of LDS that a shadow entry stands for
+  u32 unit_ = 4; // bytes of LDS a shadow entry stands for
   std::vector<LdsShadow> lds_;
 };
 

@@ -35,7 +35,7 @@ template <class Visit> void Checker::visit_lds(const PendingOp& op, Visit visit)
 
 void Checker::set_in_flight(const PendingOp& op, u64 address, u32 bytes, u32 waves, bool on) {
   if (op.instruction->lds && waits_)
-    for (u64 d = address >> unit_log2_; d < (address + bytes) >> unit_log2_; ++d)
+    for (u64 d = address / unit_; d < (address + bytes) / unit_; ++d)
       lds_[d].in_flight = on ? lds_[d].in_flight | waves : lds_[d].in_flight & ~waves;
 }
 
@@ -69,7 +69,7 @@ Checker::Stored Checker::stored_value(const PendingOp& op, int lane, int element
   u32 value = op.data[element * std::max(1, row.bytes / 4) + offset / 4][lane];
   if (row.extend == Extend::high_half)
     value >>= 16;
-  return {unit_log2_ == 2 ? value : value >> 8 * (offset % 4) & 255, true};
+  return {unit_ == 4 ? value : value >> 8 * (offset % 4) & 255, true};
 }
 
 void Checker::race(Wave& wave, const PendingOp& op, int lane, u64 address, const char* kind,
@@ -106,9 +106,9 @@ void Checker::check_race(Wave& wave, const PendingOp& op, const LdsShadow& s, u6
 void Checker::access_lds(Wave& wave, const PendingOp& op, u64 address, u32 bytes, bool write,
                          int lane, int element) {
   u32 self = u32{1} << wave.id;
-  for (u64 d = address >> unit_log2_; d <= (address + bytes - 1) >> unit_log2_; ++d) {
+  for (u64 d = address / unit_; d <= (address + bytes - 1) / unit_; ++d) {
     LdsShadow& s = lds_[d];
-    u64 at = d << unit_log2_;
+    u64 at = d * unit_;
     // Another wave may still be filling in the value that this wave has already put here.
     bool own_copy = s.write_epoch == wave.epoch && (s.writers & self) && s.value_known;
     u32 filling = own_copy ? s.in_flight & self : s.in_flight;
@@ -146,8 +146,8 @@ void Checker::propagate_lds(Wave&, PendingOp& op) {
   const MemoryRow& row = i.row->memory;
   int dwords = std::max(1, row.bytes / 4);
   visit_lds(op, [&](int lane, u64 address, u32 bytes, bool write, int element) {
-    for (u64 at = address; at < address + bytes; at += u64{1} << unit_log2_) {
-      LdsShadow& s = lds_[at >> unit_log2_];
+    for (u64 at = address; at < address + bytes; at += unit_) {
+      LdsShadow& s = lds_[at / unit_];
       u64 d = (at - address) / 4;
       if (row.kind == MemoryKind::atomic) {
         s.defined = true;
