@@ -123,18 +123,20 @@ void Checker::propagate_matrix(Wave& wave, const Instruction& i) {
     row_valid &= a >> shift;
     column_valid &= b >> shift;
   }
-  for (int r = 0; r < i.row->dest_width; ++r) {
-    u64 c = is_vector(i.source[2]) ? s.valid[i.source[2] + r] : ~u64{0};
-    if (is_vector(i.source[2]) && ~c)
+  u64 valid[16];
+  for (int r = 0; r < i.row->dest_width; ++r) { // all before a result, which may overlap an addend
+    valid[r] = is_vector(i.source[2]) ? s.valid[i.source[2] + r] : ~u64{0};
+    if (~valid[r])
       ignored = s.origin[i.source[2] + r];
-    u64 valid = c;
+  }
+  for (int r = 0; r < i.row->dest_width; ++r) {
     if (!all)
       for (u32 lane = 0; lane < kLanes; ++lane) {
         u32 row = rows == 16 ? 4 * (lane / 16) + r : 8 * (r / 4) + 4 * (lane / 32) + r % 4;
         if (!(row_valid >> row & 1) || !(column_valid >> lane % rows & 1))
-          valid &= ~(u64{1} << lane);
+          valid[r] &= ~(u64{1} << lane);
       }
-    set_valid(wave, i.dest + r, valid, ~u64{0}, origin ? origin : ignored, &i);
+    set_valid(wave, i.dest + r, valid[r], ~u64{0}, origin ? origin : ignored, &i);
   }
 }
 

@@ -10,7 +10,8 @@ const char* const kStallNames[kNumStalls] = {"vector_port", "matrix_pipe", "pack
 
 namespace {
 
-constexpr u32 kSimds = 4, kSlot = 4;
+constexpr u32 kSlot = 4;            // clocks from one turn of a SIMD to the next
+constexpr u32 kTransferBytes = 128; // from memory into the LDS in a clock
 
 // What the model knows of an instruction before it runs.
 struct Cost {
@@ -85,13 +86,12 @@ struct WaveTime {
   bool waiting = false;
   std::vector<u64> vector_done, lgkm_done;
   std::vector<u64> reader, matrix_input, matrix_addend; // ready times by register
-  u64 stalled[kNumStalls] = {};
 
   bool ended() const { return at >= trace->size(); }
 };
 
 struct Simd {
-  u64 port = 0, pipe = 0, packed_allowed = 0, port_busy = 0;
+  u64 port = 0, pipe = 0, packed_allowed = 0;
   std::vector<u32> waves;
 };
 
@@ -116,7 +116,7 @@ public:
         wave.matrix_addend.assign(kNumRegisters, 0);
         for (const TraceEntry& e : trace[w])
           total_passes_ += costs_[e.index].passes;
-        simds_[w % kSimds].waves.push_back(wave.age);
+        simds_[wave.age % kSimds].waves.push_back(wave.age);
         waves_.push_back(std::move(wave));
       }
     left_ = waves_.size();
@@ -129,10 +129,10 @@ public:
     while (left_ && t_ < (u64{1} << 36)) {
       for (u32 s = 0; s < kSimds; ++s)
         issue_turn(simds_[s], s / 2);
-      ++turn_;
       t_ += kSlot;
     }
-    return result();
+    done_.clocks = t_;
+    return {done_, total_passes_ ? between(steady_start_, steady_end_) : done_};
   }
 
 private:
@@ -151,7 +151,7 @@ private:
       if (wave.ended())
         continue;
       if (wave.waiting) {
-        wave.stalled[kStallBarrier] += kSlot;
+        done_.stalled[kStallBarrier] += kSlot;
         continue;
       }
       if (wave.next > t_)
@@ -161,12 +161,12 @@ private:
       const Cost& c = costs_[entry.index];
       u32 unit = unit_of(c.kind);
       if (used >> unit & 1) {
-        wave.stalled[kStallPort] += kSlot;
+        done_.stalled[kStallPort] += kSlot;
         continue;
       }
       Stall reason = kStallOperand;
-      if (earliest(wave, simd, i, c, &reason) > t_) {
-        wave.stalled[reason] += kSlot;
+      if (earliest(wave, simd, pair, i, c, &reason) > t_) {
+        done_.stalled[reason] += kSlot;
         continue;
       }
       used |= 1u << unit;
@@ -194,6 +194,9 @@ private:
     }
   }
 
+  // When a unit that is free at `end` takes a further access: it holds a backlog of `queue` clocks.
+  static u64 queue_from(u64 end, u64 queue) { return end > queue ? end - queue : 0; }
+
   u64 operands_ready(const WaveTime& wave, const Instruction& i) const {
     u64 r = 0;
     for (int k = 0; k < i.num_operands; ++k)
@@ -210,7 +213,7 @@ private:
     return r;
   }
 
-  u64 earliest(WaveTime& wave, const Simd& simd, const Instruction& i, const Cost& c,
+  u64 earliest(WaveTime& wave, const Simd& simd, u32 pair, const Instruction& i, const Cost& c,
                Stall* reason) const {
     u64 r = 0;
     u64 port_from = simd.port < t_ + kSlot ? t_ : simd.port; // part of a slot may be left over
@@ -235,12 +238,13 @@ private:
       break;
     case Class::lds:
       later(&r, reason, operands_ready(wave, i), kStallOperand);
-      later(&r, reason, lds_free_ > p_.lds_queue ? lds_free_ - p_.lds_queue : 0, kStallLds);
+      later(&r, reason,
+            queue_from(std::max({lds_free_, in_port_[pair], out_port_[pair]}), p_.lds_queue),
+            kStallLds);
       break;
     case Class::vmem:
       later(&r, reason, operands_ready(wave, i), kStallOperand);
-      later(&r, reason, memory_free_ > p_.memory_queue ? memory_free_ - p_.memory_queue : 0,
-            kStallMemory);
+      later(&r, reason, queue_from(memory_free_, p_.memory_queue), kStallMemory);
       break;
     case Class::internal:
       if (c.is_wait) {
@@ -271,7 +275,7 @@ private:
     case Class::mfma: {
       simd.pipe = t_ + kSlot * c.passes;
       simd.port = t_ + kSlot * c.hold;
-      simd.port_busy += kSlot * c.hold;
+      done_.port += kSlot * c.hold;
       simd.packed_allowed = t_ + kSlot * c.packed_after;
       for (u32 k = 0; k < i.row->dest_width; ++k) {
         wave.reader[i.dest + k] = wave.matrix_input[i.dest + k] = t_ + kSlot * (c.passes + 4);
@@ -284,14 +288,14 @@ private:
     case Class::packed:
     case Class::transcendental: {
       simd.port = std::max(t_, simd.port) + c.issue;
-      simd.port_busy += c.issue;
+      done_.port += c.issue;
       u64 ready = t_ + c.issue + (c.kind == Class::transcendental || c.scalar_result ? kSlot : 0);
       write_results(wave, i, ready, t_ + c.issue + 8);
       break;
     }
     case Class::lds: {
       lds_free_ = std::max(t_ + kSlot, lds_free_) + lds_clocks;
-      lds_busy_ += lds_clocks;
+      done_.lds += lds_clocks;
       u64 data = c.bytes / p_.lds_pair_bytes;
       in_port_[pair] = std::max(t_ + kSlot, in_port_[pair]) + 4 + (c.is_load ? 0 : data);
       u64 done = std::max(lds_free_, in_port_[pair]);
@@ -304,10 +308,12 @@ private:
     }
     case Class::vmem:
       memory_free_ = std::max(t_ + kSlot, memory_free_) + c.bytes / p_.memory_bytes;
-      memory_busy_ += c.bytes / p_.memory_bytes;
+      done_.memory += c.bytes / p_.memory_bytes;
       wave.vector_done.push_back(memory_free_ + p_.memory_latency);
-      if (c.transfer)
-        lds_free_ = std::max(t_, lds_free_) + c.bytes / 128;
+      if (c.transfer) {
+        lds_free_ = std::max(t_, lds_free_) + c.bytes / kTransferBytes;
+        done_.lds += c.bytes / kTransferBytes;
+      }
       break;
     case Class::smem:
       wave.lgkm_done.push_back(t_ + p_.scalar_latency);
@@ -371,34 +377,27 @@ private:
   }
 
   void count_matrix(u32 passes) {
-    u64 before = done_passes_;
-    done_passes_ += passes;
-    if (before * 10 < total_passes_ * 3 && done_passes_ * 10 >= total_passes_ * 3)
-      steady_start_ = t_, passes_at_start_ = done_passes_;
-    if (before * 10 < total_passes_ * 8 && done_passes_ * 10 >= total_passes_ * 8)
-      steady_end_ = t_, passes_at_end_ = done_passes_;
+    u64 before = 10 * done_.passes;
+    done_.passes += passes;
+    done_.clocks = t_;
+    auto passed = [&](u64 tenths) {
+      return before < total_passes_ * tenths && 10 * done_.passes >= total_passes_ * tenths;
+    };
+    if (passed(3))
+      steady_start_ = done_;
+    if (passed(8))
+      steady_end_ = done_;
   }
 
-  ModelResult result() const {
-    ModelResult r;
-    r.clocks = t_;
-    double time = static_cast<double>(std::max<u64>(1, t_)), units = time * kSimds;
-    r.busy_whole = static_cast<double>(kSlot * done_passes_) / units;
-    r.steady_clocks = steady_end_ - steady_start_;
-    if (r.steady_clocks)
-      r.busy_steady = static_cast<double>(kSlot * (passes_at_end_ - passes_at_start_)) /
-                      static_cast<double>(kSimds * r.steady_clocks);
-    u64 port = 0;
-    for (const Simd& simd : simds_)
-      port += simd.port_busy;
-    r.port_share = static_cast<double>(port) / units;
-    r.lds_share = static_cast<double>(lds_busy_) / time;
-    r.memory_share = static_cast<double>(memory_busy_) / time;
-    for (const WaveTime& wave : waves_)
-      for (int k = 0; k < kNumStalls; ++k)
-        r.stalls[k] +=
-            static_cast<double>(wave.stalled[k]) / (time * static_cast<double>(waves_.size()));
-    return r;
+  static Activity between(const Activity& start, Activity end) {
+    end.clocks -= start.clocks;
+    end.passes -= start.passes;
+    end.port -= start.port;
+    end.lds -= start.lds;
+    end.memory -= start.memory;
+    for (int k = 0; k < kNumStalls; ++k)
+      end.stalled[k] -= start.stalled[k];
+    return end;
   }
 
   const Program& program_;
@@ -407,11 +406,11 @@ private:
   std::vector<WaveTime> waves_;
   Simd simds_[kSimds];
   size_t left_ = 0;
-  u64 t_ = 0, turn_ = 0;
-  u64 lds_free_ = 0, lds_busy_ = 0, memory_free_ = 0, memory_busy_ = 0;
+  u64 t_ = 0;
+  u64 lds_free_ = 0, memory_free_ = 0;
   u64 in_port_[2] = {}, out_port_[2] = {};
-  u64 total_passes_ = 0, done_passes_ = 0;
-  u64 steady_start_ = 0, steady_end_ = 0, passes_at_start_ = 0, passes_at_end_ = 0;
+  u64 total_passes_ = 0;
+  Activity done_, steady_start_, steady_end_;
 };
 
 } // namespace

@@ -8,6 +8,8 @@
 
 namespace emu {
 
+constexpr u32 kSimds = 4; // of a compute unit
+
 // Constants of the model, in clocks unless it says slots of four clocks. Where the hardware is not
 // documented a run of the ensemble draws them from a range (draw_parameters).
 struct ModelParameters {
@@ -34,13 +36,18 @@ enum Stall {
 };
 extern const char* const kStallNames[kNumStalls];
 
+// What the units of the compute unit and its waves did in some time. Busy and stalled times are
+// clocks, summed over the SIMDs, the units or the waves.
+struct Activity {
+  u64 clocks = 0;
+  u64 passes = 0; // of the matrix pipes, in slots
+  u64 port = 0, lds = 0, memory = 0;
+  u64 stalled[kNumStalls] = {};
+};
+
 struct ModelResult {
-  u64 clocks = 0;         // of the resident workgroups, start to end
-  double busy_whole = 0;  // share of the matrix units' time, start to end
-  double busy_steady = 0; // the same between 30 % and 80 % of the matrix work
-  u64 steady_clocks = 0;
-  double port_share = 0, lds_share = 0, memory_share = 0;
-  double stalls[kNumStalls] = {}; // share of wave time
+  Activity whole;  // the resident workgroups, start to end
+  Activity steady; // between 30 % and 80 % of the matrix work; all of it where there is none
 };
 
 ModelParameters draw_parameters(u64 seed);

@@ -186,9 +186,23 @@ LaunchResult run_launch(const Kernel& kernel, const LaunchShape& shape,
   return result;
 }
 
+Occupancy occupancy(const Kernel& kernel, u32 items, u64 lds_bytes) {
+  u32 waves = std::max(1u, (items + kLanes - 1) / kLanes);
+  u32 a_simd = std::min(8u, 512 / std::max(8u, kernel.allocated_vgprs()));
+  u64 by_lds = kMaxLdsBytes / std::max<u64>(1, lds_bytes);
+  return {waves, std::min(kMaxGroups, a_simd * 4 / waves),
+          static_cast<u32>(std::min<u64>(kMaxGroups, by_lds))};
+}
+
 LaunchRecord last_launch() {
   std::lock_guard lock(record_mutex);
   return record();
+}
+
+void forget_launch(const Kernel& kernel) {
+  std::lock_guard lock(record_mutex);
+  if (record().code == &kernel)
+    record().code = nullptr;
 }
 
 void set_last_report(const std::string& report) {

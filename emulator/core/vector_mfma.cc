@@ -46,11 +46,13 @@ void multiply_add(Wave& wave, const Instruction& i) {
   float broadcast = f32(static_cast<u32>(i.constant[2]));
   for (int r = 0; r < kResults; ++r) {
     const u32* c = constant ? nullptr : wave.lanes(i.source[2] + r);
+    for (int lane = 0; lane < kLanes; ++lane)
+      sum[result_row<kRows>(lane, r)][lane % kRows] += constant ? broadcast : f32(c[lane]);
+  }
+  for (int r = 0; r < kResults; ++r) { // all addends are read: results may overlap them
     u32* d = wave.lanes(i.dest + r);
-    for (int lane = 0; lane < kLanes; ++lane) {
-      double addend = constant ? broadcast : f32(c[lane]);
-      d[lane] = bits(static_cast<float>(sum[result_row<kRows>(lane, r)][lane % kRows] + addend));
-    }
+    for (int lane = 0; lane < kLanes; ++lane)
+      d[lane] = bits(static_cast<float>(sum[result_row<kRows>(lane, r)][lane % kRows]));
   }
 }
 

@@ -63,7 +63,7 @@ template <class Body> int entry(Body body) {
 struct DeviceFacts {
   static constexpr char kName[] = "Emulated gfx950";
   static constexpr char kArch[] = "gfx950:sramecc+:xnack-";
-  static constexpr int kComputeUnits = 256, kWaveSize = 64, kMaxThreads = 1024;
+  static constexpr int kWaveSize = 64, kMaxThreads = 1024;
   static constexpr int kThreadsPerUnit = 2048, kRegistersPerBlock = 131072;
   static constexpr int kClockKilohertz = 2400000, kMemoryClockKilohertz = 2000000;
   static constexpr int kMemoryBusBits = 8192, kL2Bytes = 4 << 20;

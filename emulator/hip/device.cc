@@ -31,7 +31,7 @@ constexpr IntProperty kIntProperties[] = {
     {348, Facts::kClockKilohertz}, // clockRate
     {360, Facts::kMajor},
     {364, Facts::kMinor},
-    {388, Facts::kComputeUnits},         // multiProcessorCount
+    {388, kComputeUnits},                // multiProcessorCount
     {400, 1},                            // canMapHostMemory
     {576, 1},                            // concurrentKernels
     {608, Facts::kMemoryClockKilohertz}, // memoryClockRate
@@ -40,7 +40,7 @@ constexpr IntProperty kIntProperties[] = {
     {624, Facts::kThreadsPerUnit},       // maxThreadsPerMultiProcessor
     {648, Facts::kRegistersPerBlock},    // regsPerMultiprocessor
     {652, 1},                            // managedMemory
-    {712, 16},                           // maxBlocksPerMultiProcessor
+    {712, kMaxGroups},                   // maxBlocksPerMultiProcessor
 };
 struct LongProperty {
   size_t offset;
@@ -75,7 +75,7 @@ constexpr Attribute kAttributes[] = {
     {59, Facts::kMemoryBusBits},
     {60, Facts::kMemoryClockKilohertz},
     {61, Facts::kMinor},
-    {63, Facts::kComputeUnits},
+    {63, kComputeUnits},
     {71, Facts::kRegistersPerBlock},
     {74, static_cast<int>(kMaxLdsBytes)},
     {75, static_cast<int>(kMaxLdsBytes)},

@@ -124,19 +124,6 @@ int launch(void* handle, const LaunchShape& shape, void** parameters, void** ext
   return error_of(result.kind);
 }
 
-// Workgroups of this kernel that one compute unit holds.
-int resident_groups(const Kernel& kernel, u32 items, u64 dynamic_lds) {
-  u32 waves = std::max(1u, (items + kLanes - 1) / kLanes);
-  u32 per_simd = std::min(8u, 512 / std::max(8u, kernel.allocated_vgprs()));
-  u32 groups = per_simd * 4 / waves;
-  u64 lds = kernel.lds_bytes + dynamic_lds;
-  if (lds > kMaxLdsBytes)
-    return 0;
-  if (lds)
-    groups = static_cast<u32>(std::min<u64>(groups, kMaxLdsBytes / lds));
-  return static_cast<int>(std::min(groups, 16u));
-}
-
 } // namespace
 
 HIP_API int hipModuleLoadData(void** module, const void* image) {
@@ -167,8 +154,10 @@ HIP_API int hipModuleUnload(void* module) {
       return hipErrorInvalidHandle;
     auto* known = static_cast<Module*>(module);
     std::lock_guard lock(handles_mutex);
-    for (const auto& function : known->functions)
+    for (const auto& function : known->functions) {
+      forget_launch(*function->kernel);
       handles().erase(function.get());
+    }
     handles().erase(known);
     delete known;
     return hipSuccess;
@@ -313,8 +302,9 @@ HIP_API int hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int* count, void*
       return hipErrorInvalidValue;
     if (!function || !alive(function))
       return hipErrorInvalidHandle;
-    *count = resident_groups(*static_cast<Function*>(function)->kernel, static_cast<u32>(block),
-                             lds_bytes);
+    const Kernel& kernel = *static_cast<Function*>(function)->kernel;
+    u64 lds = kernel.lds_bytes + u64{lds_bytes};
+    *count = static_cast<int>(occupancy(kernel, static_cast<u32>(block), lds).groups());
     return hipSuccess;
   });
 }

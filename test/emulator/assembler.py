@@ -45,7 +45,7 @@ amdhsa.kernels:
     .wavefront_size: 64
     .sgpr_count: 48
     .vgpr_count: {vgprs}
-    .max_flat_workgroup_size: 256
+    .max_flat_workgroup_size: {threads}
     .args:
 {args}
 ...
@@ -80,7 +80,7 @@ def words(source):
 
 
 @functools.cache
-def kernel(body, *, pointers=1, lds=0, scratch=0, vgprs=64):
+def kernel(body, *, pointers=1, lds=0, scratch=0, vgprs=64, threads=256):
     """Code object of `test_kernel`: `pointers` pointer arguments, then one i32."""
     args = "".join(
         f"      - .offset: {8 * k}\n        .size: 8\n        .value_kind: global_buffer\n"
@@ -88,7 +88,9 @@ def kernel(body, *, pointers=1, lds=0, scratch=0, vgprs=64):
         for k in range(pointers)
     )
     args += f"      - .offset: {8 * pointers}\n        .size: 4\n        .value_kind: by_value\n"
-    source = KERNEL.format(body=body, lds=lds, scratch=scratch, vgprs=vgprs, args=args, kernarg=8 * pointers + 8)
+    source = KERNEL.format(
+        body=body, lds=lds, scratch=scratch, vgprs=vgprs, threads=threads, args=args, kernarg=8 * pointers + 8
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
         (path / "k.o").write_bytes(assemble_amdgcn(source, "gfx950", ""))

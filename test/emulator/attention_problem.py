@@ -62,7 +62,7 @@ class Problem:
         heads, seqlen_q, _ = self.q.shape
         out = self.hip.empty(self.q.shape, raw(self.q).dtype)
         lse = self.hip.empty((heads, seqlen_q), np.float32)
-        function = self.hip.function(image or self.image, name)
+        function = self.hip.function(image or self.image, name)  # or a loaded module
         block_m, warps = self.tile.get("block_m", 128), self.tile.get("num_warps", 4)
         self.hip.launch(
             function, (-(-seqlen_q // block_m), heads, 1), (64 * warps, 1, 1), self.kernel.metadata.shared,

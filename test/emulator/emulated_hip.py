@@ -109,6 +109,9 @@ class Hip:
         self.check(self.lib.hipModuleLoadData(ctypes.byref(module), keep))
         return module
 
+    def unload(self, module):
+        self.check(self.lib.hipModuleUnload(module))
+
     def function(self, image, name):
         function = ctypes.c_void_p()
         module = image if isinstance(image, ctypes.c_void_p) else self.module(image)

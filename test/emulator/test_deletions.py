@@ -4,6 +4,8 @@ A deletion that is not noticed must be redundant: it changes no bit of the resul
 completion mode (another wait before the use already proves the data, or the code does not run).
 """
 
+from itertools import product
+
 import assembler
 import pytest
 import torch
@@ -11,7 +13,14 @@ from attention_problem import Problem
 from emulated_hip import HipError
 
 NOP = 0xBF800000
-MODES = [("round_robin", "issue"), ("to_barrier", "wait"), ("reverse", "wait"), ("random", "wait")]
+SEQLENS = (200, 136)  # an even and an odd number of tiles end in different halves of the LDS
+MODES = (
+    {"order": "round_robin", "completion": "issue"},
+    {"order": "to_barrier", "completion": "wait"},
+    {"order": "reverse", "completion": "wait"},
+    {"order": "random", "completion": "wait"},
+    {"preload": 0, "completion": "wait"},
+)
 
 
 def targets(hip, image):
@@ -24,41 +33,41 @@ def targets(hip, image):
         at += max(size, 4) // 4
 
 
-def outcome(hip, problem, image, order, completion, check):
-    hip.set(order=order, completion=completion, check=check)
+def outcome(hip, problem, image, **switches):
+    hip.set(**switches)
     try:
         return [t.clone() for t in problem.run(image)]
     except HipError as error:
         return error.report
 
 
-def sweep(hip, problem, image):
-    """{text and address: how it was noticed, or why it is redundant}"""
-    hip.set()
-    expected = problem.run(image)
-    verdicts = {}
-    for address, text in list(targets(hip, image)):
-        changed = assembler.patch(image, address, NOP)
-        name = f"{address:#x} {text}"
-        verdicts[name] = "missed: redundant, no bit changes in any mode"
-        for order, completion in MODES:
-            result = outcome(hip, problem, changed, order, completion, "all")
-            if isinstance(result, str):
-                verdicts[name] = f"found by a checker ({order}, {completion}): {result[:160]}"
-                break
-        else:
-            for order, completion in MODES:
-                result = outcome(hip, problem, changed, order, completion, "none")
-                if not all(torch.equal(a, b) for a, b in zip(expected, result, strict=True)):
-                    verdicts[name] = f"WRONG AND MISSED by the checkers ({order}, {completion})"
-    return verdicts
+def verdict(hip, expected, image):
+    """How one changed image was noticed, or why not; `expected` holds the results of each problem."""
+    for problem, mode in product(expected, MODES):
+        result = outcome(hip, problem, image, check="all", **mode)
+        if isinstance(result, str):
+            return f"found by a checker ({mode}): {result[:160]}"
+    for (problem, right), mode in product(expected.items(), MODES):
+        result = outcome(hip, problem, image, check="none", **mode)
+        if not all(torch.equal(a, b) for a, b in zip(right, result, strict=True)):
+            return f"WRONG AND MISSED by the checkers ({mode})"
+    return "missed: redundant, no bit changes in any mode"
+
+
+def sweep(hip, problems, image):
+    """{text and address: verdict}"""
+    expected = {problem: outcome(hip, problem, image) for problem in problems}
+    return {
+        f"{address:#x} {text}": verdict(hip, expected, assembler.patch(image, address, NOP))
+        for address, text in targets(hip, image)
+    }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 def test_deleting_any_wait_or_barrier_is_noticed_or_harmless(hip, causal):
-    problem = Problem(hip, "bf16", 64, causal, seqlen_q=200)
-    verdicts = sweep(hip, problem, problem.image)
+    problems = [Problem(hip, "bf16", 64, causal, seqlen_q=n) for n in SEQLENS]
+    verdicts = sweep(hip, problems, problems[0].image)
     found = [name for name, verdict in verdicts.items() if verdict.startswith("found")]
     for kind in ("s_waitcnt", "s_barrier"):
         total = [name for name in verdicts if kind in name]
@@ -66,4 +75,4 @@ def test_deleting_any_wait_or_barrier_is_noticed_or_harmless(hip, causal):
     for name, verdict in verdicts.items():
         print(f"  {name}: {verdict}")
     assert not [name for name, verdict in verdicts.items() if verdict.startswith("WRONG")]
-    assert len(found) >= len(verdicts) / 2
+    assert len(verdicts) - len(found) <= 2 - causal  # docs/emulator.md says why each is redundant

@@ -479,6 +479,16 @@ def test_matrix_layouts_match_a_plain_product(hip, name, rows, depth, inputs, re
             assert got == product[row_of(lane, r), lane % rows], (lane, r)
 
 
+@pytest.mark.parametrize("first", [30, 34])
+def test_a_matrix_result_may_overlap_its_addend(hip, first):
+    """All addends are read before a result is written; the compiler relies on it where a result has four registers."""
+    wave = Wave(hip)
+    addends = np.arange(4)[:, None] * 1000.0 + np.arange(64)
+    wave.v[32:36] = addends.astype(np.float32).view(np.uint32)
+    wave.run(f"v_mfma_f32_16x16x4_f32 v[{first}:{first + 3}], v16, v17, v[32:35]")
+    assert (wave.v[first : first + 4].view(np.float32) == addends).all()
+
+
 def test_matrix_inputs_keep_denormals(hip):
     wave = Wave(hip)
     wave.state.flush_f32 = 1

@@ -1,6 +1,6 @@
-"""Broken input is an error and never a crash: random words, corrupt and truncated code objects.
+"""Broken input is an error and never a crash: random words, corrupt and truncated code objects, corrupt kernels.
 
-CI runs this file against a build with address and undefined-behaviour checks as well.
+`make sanitize` runs this file, for longer, against a build with address and undefined-behaviour checks.
 """
 
 import ctypes
@@ -10,6 +10,7 @@ import time
 import assembler
 import numpy as np
 import pytest
+from attention_problem import Problem
 from emulated_hip import HipError
 from one_wave import Wave
 from test_hip_surface import STORE
@@ -95,6 +96,45 @@ def test_corrupt_code_objects_are_errors(hip):
         tried += 1
     print(f"corrupt code objects: {tried} tried, {good} still ran")
     assert tried > 10
+
+
+def corrupt(rng, hip, image):
+    """The code object with a few words of its code changed: random, one bit off, left out, or doubled."""
+    start, _, code = assembler.text(image)
+    for _ in range(int(rng.integers(1, 4))):
+        at = int(rng.integers(0, len(code)))
+        (random,) = random_words(rng, 1)
+        word = rng.choice([random, code[at] ^ 1 << int(rng.integers(0, 32)), 0xBF800000, code[at - 1]])
+        image = assembler.patch(image, start + 4 * at, int(word))
+    return image
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+def test_corrupt_kernels_run_or_are_refused(hip, causal):
+    """Attention with wrong instructions, under any switches, profile included: whatever happens is a status."""
+    problem = Problem(hip, "bf16", 64, causal, seqlen_q=100, block_m=64)
+    rng = np.random.default_rng(SEED)
+    switches = {
+        "check": ["all", "none", "waits,races"], "order": ["round_robin", "to_barrier", "reverse", "random"],
+        "completion": ["issue", "wait"], "simd": ["auto", "plain"], "cycles": ["0", "1"],
+    }  # fmt: skip
+    ran = refused = 0
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        hip.set(limit=100_000, **{name: rng.choice(values) for name, values in switches.items()})
+        module = None
+        try:
+            module = hip.module(corrupt(rng, hip, problem.image))
+            problem.run(module)
+            ran += 1
+        except HipError:
+            refused += 1
+        hip.profile()
+        if module:
+            hip.unload(module)
+    print(f"corrupt kernels: {ran} ran to the end, {refused} were stopped")
+    assert ran
+    assert refused
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Case: its text form, its sizes and its sets."""
 
 import math
+from itertools import product
 
 import pytest
 from aotattn.bench.cases import LAYOUTS, Case, case_filter
@@ -116,6 +117,25 @@ def test_handed_cases_know_their_ids() -> None:
     assert handed_id(case) == "A-15"
     assert handed_id(Case(seqlen_q=12345)) is None
     assert all((c.head_dim_v, c.sm_scale) == (c.head_dim, 1 / math.sqrt(c.head_dim)) for c in handed()["A-25"])
+
+
+def test_pairs_show_what_the_grid_shows_two_by_two() -> None:
+    cases = case_set("pairs")
+    grid = case_set("grid")
+    assert set(cases) < {*grid, *case_set("quick")}
+    for names in (
+        ("dtype", "mask"),
+        ("dtype", "layout"),
+        ("mask", "layout"),
+        ("dtype", "head_dim"),
+        ("mask", "inputs"),
+    ):
+        chosen, all_ = ({tuple(getattr(c, n) for n in names) for c in of} for of in (cases, grid))
+        assert chosen >= all_, names
+    assert {(c.mask, c.layout) for c in cases} == set(product(("none", "causal", "window"), LAYOUTS))
+    assert {True, False} == {c.heads_q > c.heads_k for c in cases if c.mask == "window"}
+    assert {1, 17, 63, 65, 127, 129, 1025} <= {c.seqlen_q for c in cases}
+    assert len(cases) < len(grid) / 3
 
 
 def test_quick_is_small_enough_for_an_emulator() -> None:

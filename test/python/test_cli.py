@@ -49,7 +49,7 @@ def test_it_runs_as_a_module() -> None:
     [
         (["explain", "head=3", "--arch", "gfx950"], "aotattn: case: no field 'head'"),
         (["explain", CASE, "--arch", "gfx900"], "aotattn: --arch gfx900: allowed are gfx950, gfx942, gfx1201, sm_90"),
-        (["verify", "--cases", "all"], "aotattn: --cases all: allowed are quick, grid, handed, speed"),
+        (["verify", "--cases", "all"], "aotattn: --cases all: allowed are quick, grid, pairs, handed, speed"),
         (["verify", "--filter", "mask=half"], "aotattn: filter: mask = half; allowed: none, causal, window"),
         (["bench", "--against", "jax"], "aotattn: --against jax: allowed are torch"),
         (["bench", "--record", "x"], "aotattn: --record needs --plans"),

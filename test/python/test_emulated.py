@@ -42,6 +42,11 @@ class TestOnTheEmulator:
         found = [json.loads(line) for line in done.stdout.splitlines()]
         assert {(row["arch"], row["device"]) for row in found} == {("gfx950", "emulated gfx950")}
 
+    @pytest.mark.slow
+    def test_every_pair_of_values_passes(self) -> None:
+        done = command("aotattn", "verify", "--arch", "gfx950", "--cases", "pairs")
+        assert done.returncode == 0, done.stdout + done.stderr
+
     def test_profile_counts_and_models(self) -> None:
         done = command("aotattn", "profile", CASE, "--arch", "gfx950", "--seed", "1", "--json")
         assert done.returncode == 0, done.stderr
@@ -52,6 +57,11 @@ class TestOnTheEmulator:
         assert row["instructions"] == sum(row["by_class"].values()) > 0
         clocks = row["modelled"]["clocks"]
         assert 0 < clocks["low"] <= clocks["median"] <= clocks["high"]
+        figures = {row["figure"] for row in table(row)}
+        shares = ("mfma_busy_steady", "vector_port_share", "lds_share", "memory_path_share")
+        assert {f"modelled.{name}" for name in shares} | {"lds_conflict_share"} <= figures
+        stalls = {f.removeprefix("modelled.stalled_share_of_wave_time.") for f in figures if "stalled" in f}
+        assert {"vector_port", "matrix_pipe", "packed_behind_matrix", "lgkmcnt", "barrier"} <= stalls
 
     def test_a_plan_that_nobody_has_is_the_callers_mistake(self) -> None:
         done = command("aotattn", "profile", CASE, "--plan", "nobody/")
@@ -82,7 +92,7 @@ def test_the_table_says_of_each_figure_whether_it_is_modelled() -> None:
         "case": "x",
         "barriers": 3,
         "occupancy": {"vgprs": 96},
-        "modelled": {"clocks": {"median": 20.0, "low": 19.5, "high": 21.25}},
+        "modelled": {"clocks": {"median": 20.0, "low": 19.5, "high": 21.25}, "clocks_by_draw": [19.5, 20.0, 21.25]},
     }
     assert [tuple(row.values()) for row in table(profile)] == [
         ("barriers", "3", "counted"),

@@ -48,7 +48,7 @@ def profile(case: Case, device: Device, *, seed: int, plan: str = "") -> dict[st
 
 
 def table(row: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The figures of a profile, one a row, each with how it came to be: counted, or modelled."""
+    """The figures of a profile, one a row, each with how it came to be: counted, or modelled. Lists are left out."""
     labels = ("case", "arch", "device", "plan", "note", "report")
     return [
         {"figure": name, "value": value, "": "modelled" if name.startswith("modelled.") else "counted"}
@@ -58,6 +58,8 @@ def table(row: Mapping[str, Any]) -> list[dict[str, str]]:
 
 def _flat(figures: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     for name, value in figures.items():
+        if isinstance(value, list):
+            continue
         if not isinstance(value, Mapping):
             yield prefix + name, _short(value)
         elif value.keys() == {"median", "low", "high"}:

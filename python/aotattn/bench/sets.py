@@ -2,12 +2,13 @@
 
 quick    small shapes, every feature once: seconds even on an emulator
 grid     sizes off the tile grid, every bucket and dtype, layouts, GQA, windows: for a GPU
+pairs    of quick and grid what shows every pair of values: a minute or two on an emulator
 handed   the acceptance cases from the field that one dense forward pass can show, by their ids
 speed    what `aotattn bench` measures by default
 """
 
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import chain, combinations, product
 
 from ..describe import UserError
 from ..ops.attn_fwd import HEAD_DIMS
@@ -17,6 +18,7 @@ DTYPES = ("f16", "bf16", "f32")
 LENGTHS = (1, 17, 63, 64, 65, 127, 128, 129, 1000, 1025)  # around the tiles, and far past them
 ODD_HEAD_DIMS = (1, 3, 8, 17, 33, 40, 72, 100, 113, 144, 191, 200, 320, 500)
 UNEQUAL_HEAD_DIMS = ((128, 64), (64, 128), (192, 128), (128, 144), (40, 200), (16, 512), (512, 16), (5, 7))
+PAIRS_BELOW_FLOPS = 3e8  # of a case in `pairs`: a second on an emulator
 MASKS: tuple[dict[str, str | int], ...] = (
     {"mask": "none"},
     {"mask": "causal"},
@@ -40,6 +42,8 @@ def quick() -> Iterator[Case]:
     yield Case(heads_q=4, heads_k=2, batch=2, seqlen_q=40, head_dim=64, head_dim_v=32, layout="bshd")
     yield Case(batch=2, heads_q=2, seqlen_q=40, layout="broadcast", mask="causal")
     yield Case(seqlen_q=40, head_dim=32, layout="odd")
+    for layout, mask in product(LAYOUTS, MASKS[3:]):
+        yield _with(Case(batch=2, heads_q=2, heads_k=1, seqlen_q=40, seqlen_k=60, head_dim=32, layout=layout), mask)
     yield Case(seqlen_q=40, head_dim=32, lse=False)
     yield Case(seqlen_q=20, seqlen_k=0, head_dim=32)
     yield Case(seqlen_q=0, seqlen_k=20, head_dim=32)
@@ -58,6 +62,20 @@ def grid() -> Iterator[Case]:
     for head_dim, mask in product((64, 128, 256, 512), MASKS):  # enough tiles to fill the device several times
         yield _with(Case(batch=2, heads_q=16, heads_k=4, seqlen_q=4000, head_dim=head_dim), mask)
     yield Case(heads_q=2, seqlen_q=8192, mask="causal", head_dim=128)
+
+
+def pairs() -> Iterator[Case]:
+    """The cases of quick and grid, cheapest first, that show two values together which none before them showed."""
+    seen: set[tuple[tuple[str, object], ...]] = set()
+    for case in sorted(_once(chain(quick(), grid())), key=Case.flops):
+        values = {name: getattr(case, name) for name in ("dtype", "layout", "inputs", "lse", "head_dim", "seqlen_q")}
+        values["mask"] = (case.mask, case.alignment, case.window_left, case.window_right)
+        values["group"] = case.heads_q // case.heads_k
+        values["unequal"] = case.head_dim != case.head_dim_v
+        shown = set(combinations(values.items(), 2))
+        if case.flops() < PAIRS_BELOW_FLOPS and shown - seen:
+            seen |= shown
+            yield case
 
 
 def _head_dims() -> Iterator[Case]:
@@ -221,6 +239,7 @@ def handed() -> dict[str, list[Case]]:
 SETS: dict[str, Callable[[], list[Case]]] = {
     "quick": lambda: _once(quick()),
     "grid": lambda: _once(grid()),
+    "pairs": lambda: _once(pairs()),
     "handed": lambda: _once(case for cases in handed().values() for case in cases),
     "speed": lambda: _once(speed()),
 }
