@@ -2,16 +2,14 @@
 
 After arXiv:2205.14135 with the scores transposed: s.T = k q.T leaves a row of scores in two lanes, and its exponentials
 are operand B of out.T = v.T p.T as they stand.  A workgroup has 256 rows, a wave 32 of them; q and out stay in
-registers, tiles of k and v go through LDS.  Two tiles are in flight in a wave, tile j in P V and tile j + 1 in Q K:
+registers, tiles of k and v go through LDS.  Two tiles are in flight in a wave, tile j in PV and tile j + 1 in QK:
 
-    phase QK(j)   fetch v(j + 1)    s(j + 1) = q k(j + 1)      under it: the later exponentials of tile j
-    phase PV(j)   fetch k(j + 3)    acc += p(j) v(j)           under it: maximum and first exponentials of tile j + 1
+    QK(j)   s(j + 1) = q k(j + 1)   under it: the later exponentials of tile j
+    PV(j)   acc += p(j) v(j)        under it: maximum and first exponentials of tile j + 1
 
-A barrier ends each phase.  Waves 4 to 7 pass one more in the beginning: on every SIMD one wave is in QK while the other
-is in PV.  Three buffers for k and for v are enough, then, to fetch and to read without any other fence: k(x) is read in
-the intervals 2x - 2 and 2x - 1, its buffer was last read (as x - 3) in 2x - 7, fetches start in 2x - 5 and 2x - 4 and
-have landed, all but the last fetch of each wave, at the end of 2x - 3; v(x) is read in 2x + 1 and 2x + 2, its buffer
-was last read in 2x - 4, fetches start in 2x - 2 and 2x - 1 and have landed at the end of 2x.
+A barrier ends each phase; schedule.py says when tiles are fetched and why no other fence is needed.  Waves 4 to 7 pass
+one barrier more in the beginning: on every SIMD one wave is in QK while the other is in PV.  Operands are read a few
+products before their use, the first of a phase at the end of the one before.
 """
 import flydsl.compiler as flyc
 import flydsl.expr as fx
@@ -23,16 +21,15 @@ from lanes import ELEMENTS, concat, exp2, pin, uniform, zeros
 from masks import Mask, Walk, maximum
 from matrix import weave
 from memory import Matrix, head_base
+from schedule import BUFFERS, IN_FLIGHT, K_AHEAD, V_AHEAD
 from softmax import HEADROOM, NO_MAX, Exponentials, Maximum, run
 from staging import Tiles
 
-NUM_WAVES, GROUP_WAVES, ROWS = 8, 4, 32
-BLOCK_M = NUM_WAVES * ROWS
-BUFFERS = 4
+GROUP_WAVES, ROWS = 4, 32
 
 
 def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
-          BLOCK_N, EARLY, AHEAD, STAGGER, LAZY_RESCALE, HEADS_STAY):
+          BLOCK_M, BLOCK_N, EARLY, AHEAD, STAGGER, LAZY_RESCALE, HEADS_STAY):
     """The device function.
 
     HEAD_DIM, HEAD_DIM_V  of the image: multiples of 64; CHECK_COLUMNS: those of the problem may be smaller
@@ -41,6 +38,7 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
     AHEAD       operands are read from LDS this many products before their use
     """
     element = ELEMENTS[DTYPE]
+    num_waves = BLOCK_M // ROWS
     steps, chunks = HEAD_DIM // 16, HEAD_DIM_V // 32  # of q k: columns at a time; of p v: columns at a time
     parts, p_steps = BLOCK_N // 32, BLOCK_N // 16  # of a tile: rows at a time in q k, in p v
     pairs = 8 * parts  # of scores in a lane
@@ -57,7 +55,7 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
         v: fx.Array[element, BUFFERS * v_elements, 128]
 
     def fence(outstanding):
-        """Barrier; with `outstanding`, behind all fetches of this wave but so many."""
+        """Barrier, behind all fetches of this wave but so many of the last."""
         rocdl.sched_barrier(0)
         if const_expr(ALIGNED):
             rocdl.s_waitcnt(vmcnt=outstanding)
@@ -106,7 +104,8 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
         thread = fx.Int32(fx.thread_idx.x)
         lane, wave = thread & 63, uniform(thread >> 6)
         num_blocks = fx.Uint32(seqlen_q + (BLOCK_M - 1)) // fx.Uint32(BLOCK_M)
-        sequence, head_q, m_block = block_of_workgroup(fx.Uint32(fx.block_idx.x), fx.Uint32(batch), fx.Uint32(heads_q), num_blocks, HEADS_STAY)
+        sequence, head_q, m_block = block_of_workgroup(fx.Uint32(fx.block_idx.x), fx.Uint32(batch), fx.Uint32(heads_q),
+                                                       num_blocks, HEADS_STAY)
         head_k = fx.Int32(fx.Uint32(head_q) // (fx.Uint32(heads_q) // fx.Uint32(heads_k)))
         if const_expr(MASK == "causal"):
             window_right = fx.Int32(0)
@@ -115,6 +114,7 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
 
         first_row = m_block * BLOCK_M + wave * ROWS
         row = first_row + (lane & 31)
+
         def matrix(ptr, head, stride_0, stride_1, rows, columns, row_stride, check):
             base = head_base(ptr, sequence, head, stride_0, stride_1)
             return Matrix(base, element, rows, columns, row_stride, CHECK_COLUMNS=check, ALIGNED=ALIGNED)
@@ -122,18 +122,17 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
         q = matrix(q_ptr, head_q, q_stride_0, q_stride_1, seqlen_q, head_dim, q_stride_2, CHECK_COLUMNS)
         k = matrix(k_ptr, head_k, k_stride_0, k_stride_1, seqlen_k, head_dim, k_stride_2, check_k)
         v = matrix(v_ptr, head_k, v_stride_0, v_stride_1, seqlen_k, head_dim_v, v_stride_2, check_v)
-        k_tiles = Tiles(k, HEAD_DIM, tiles.ROW_PAD, BLOCK_N, NUM_WAVES, lane, wave)
-        v_tiles = Tiles(v, HEAD_DIM_V, tiles.COLUMN_PAD, BLOCK_N, NUM_WAVES, lane, wave)
+        k_tiles = Tiles(k, HEAD_DIM, tiles.ROW_PAD, BLOCK_N, num_waves, lane, wave)
+        v_tiles = Tiles(v, HEAD_DIM_V, tiles.COLUMN_PAD, BLOCK_N, num_waves, lane, wave)
         seen = Mask(MASK, lane, first_row, seqlen_k, shift, window_left, window_right)
         walk = Walk(MASK, BLOCK_M, BLOCK_N, m_block * BLOCK_M, seqlen_q, seqlen_k, shift, window_left, window_right)
+        in_flight = IN_FLIGHT // 2 * (k_tiles.fetches + v_tiles.fetches)
 
         def fetch_k(j):
             k_tiles.fetch(lds.k.ptr + (fx.Int32(j) & (BUFFERS - 1)) * k_elements, walk.tile(fx.Int32(j)))
 
         def fetch_v(j):
             v_tiles.fetch(lds.v.ptr + (fx.Int32(j) & (BUFFERS - 1)) * v_elements, walk.tile(fx.Int32(j)))
-
-        in_flight = k_tiles.fetches + v_tiles.fetches
 
         def k_reads(j):
             place = lds.k.ptr + (j & (BUFFERS - 1)) * k_elements
@@ -146,7 +145,7 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
                     for step in range_constexpr(p_steps) for chunk in range_constexpr(chunks)]
 
         def qk(operands, reads, work=()):
-            """Scores of a tile."""
+            """Scores of a tile, as accumulators."""
             products = [(part, q_operands[step]) for step in range_constexpr(steps) for part in range_constexpr(parts)]
             return weave([zeros(16) for _ in range_constexpr(parts)], products, operands, reads, work)
 
@@ -160,9 +159,9 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
         # the beginning: s(0), its maximum and first exponentials
         fetch_k(0)
         q_operands = [q.load(row, 16 * step + 8 * (lane >> 5), 8) for step in range_constexpr(steps)]
-        for j in range_constexpr(1, BUFFERS):
+        for j in range_constexpr(1, K_AHEAD):
             fetch_k(j)
-            if const_expr(j < BUFFERS - 1):
+            if const_expr(j <= V_AHEAD):
                 fetch_v(j - 1)
         fence(3 * k_tiles.fetches + 2 * v_tiles.fetches)
         reads = k_reads(fx.Int32(0))
@@ -178,11 +177,11 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
                 fence(in_flight)
         operands = first_operands(k_reads(fx.Int32(1)))
 
-        def step(j, state, masked):
+        def advance(j, state, masked):
             late, operands, row_max, row_sum, tile_sum, p, acc = state
             # QK(j)
             made = Exponentials(element, p, tile_sum)
-            fetch = [(0, lambda: fetch_v(j + 2))]
+            fetch = [(0, lambda: fetch_v(j + V_AHEAD))]
             scores, operands = qk(operands, k_reads(j + 1)[AHEAD:] + v_reads(j)[:AHEAD], fetch + made.work(late))
             scores = [pin(x) for x in scores]
             p, tile_sum = p_operands(made.p), made.row_sum
@@ -191,7 +190,7 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
             # PV(j)
             if const_expr(masked):
                 scores = seen.apply(scores, walk.first_key(j + 1))
-            fetch = [(0, lambda: fetch_k(j + 4))]
+            fetch = [(0, lambda: fetch_k(j + K_AHEAD))]
             top, late, made, work = half_softmax(scores_of(scores), row_max, scale, headroom)
             acc, operands = pv(acc, p, operands, v_reads(j)[AHEAD:] + k_reads(j + 2)[:AHEAD], fetch + work)
             acc = [pin(x) for x in acc]
@@ -199,13 +198,13 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
             fence(in_flight)
             return late, operands, top.row_max, row_sum, made.row_sum, made.p, acc
 
-        # tiles without a mask, then those with one: step j makes the scores of tile j + 1
+        # tiles without a mask, then those with one: j makes the scores of tile j + 1
         state = (late, operands, row_max, row_sum, made.row_sum, made.p, acc)
         unmasked = maximum(walk.full - 1, fx.Int32(0))
         for j in range(0, unmasked, 1, unroll=1):
-            state = step(fx.Int32(j), state, False)
+            state = advance(fx.Int32(j), state, False)
         for j in range(unmasked, walk.count - 1, 1, unroll=1):
-            state = step(fx.Int32(j), state, True)
+            state = advance(fx.Int32(j), state, True)
 
         # the last tile
         late, operands, row_max, row_sum, tile_sum, p, acc = state
@@ -224,7 +223,8 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
         row = first_row + (lane & 31)
         out = matrix(out_ptr, head_q, out_stride_0, out_stride_1, seqlen_q, head_dim_v, out_stride_2, CHECK_COLUMNS)
         lse_rows = (fx.ptrtoint(lse_ptr) == 0).select(fx.Int32(0), seqlen_q)
-        lse = Matrix(head_base(lse_ptr, sequence, head_q, lse_stride_0, lse_stride_1), fx.Float32, lse_rows, 1, 1, CHECK_COLUMNS=False, ALIGNED=False)
+        lse = Matrix(head_base(lse_ptr, sequence, head_q, lse_stride_0, lse_stride_1), fx.Float32, lse_rows, 1, 1,
+                     CHECK_COLUMNS=False, ALIGNED=False)
         store_rows(out, lse, row, lane, acc, row_max, row_sum, scale)
 
     return fwd_dual_wave

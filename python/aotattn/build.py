@@ -191,7 +191,7 @@ def _pack(arch: str, keyed: Sequence[Keyed], out: Path, fresh: set[str], started
                 spilling[v.key] = spilled
         plans.append(plan_of(v, compiled[key]))
     path = store_path(out, arch)
-    write_store(path, plans, _meta(arch))
+    write_store(path, plans, _meta(arch, sorted({v.kernel.backend for _, v in keyed})))
     return StoreReport(
         path=path,
         plans=len(plans),
@@ -226,7 +226,7 @@ def plan_of(variant: Variant, compiled: Compiled) -> StoredPlan:
     )
 
 
-def _meta(arch: str) -> dict[str, str]:
+def _meta(arch: str, backends: Sequence[str]) -> dict[str, str]:
     from .runtime import version
 
     git = subprocess.run(
@@ -237,5 +237,5 @@ def _meta(arch: str) -> dict[str, str]:
         "compute_units": str(ARCHS[arch].compute_units),
         "library_version": version(),
         "source_revision": git.stdout.strip() or "unknown",
-        "compilers": ", ".join(backend.version() for backend in BACKENDS.values()),
+        "compilers": ", ".join(BACKENDS[name].version() for name in backends),
     }

@@ -99,16 +99,17 @@ def pair(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-@app.command()
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def explain(
-    case: Annotated[str, typer.Argument(metavar="CASE", help=CASE_HELP)],
+    context: typer.Context,
     arch: ArchOption,
+    case: Annotated[str, typer.Argument(metavar="CASE", help=f"{CASE_HELP} Or --head-dim 128 and so on.")] = "",
     plan: PlanOption = "",
     compute_units: Annotated[int, typer.Option("--compute-units", help="Of the device; 0: what the arch has.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Say which plan a problem gets on an arch and why, without a GPU."""
-    answer = explain_case(Case.parse(case), arch, compute_units, plan)
+    answer = explain_case(Case.parse(case_line([case, *context.args])), arch, compute_units, plan)
     if as_json:
         print(json.dumps(answer))
         return
@@ -117,6 +118,22 @@ def explain(
     if steps:
         print_table(steps)
         print(f"provenance: {answer['provenance']}")
+    others = [c for c in answer["candidates"] if c["refused"] or c is not answer["candidates"][0]]
+    for candidate in others:
+        print(f"{'refused' if candidate['refused'] else 'next'}: {candidate['plan']}{_because(candidate['refused'])}")
+    for kernel, reason in answer["declined"].items():
+        print(f"declined: {kernel}{_because(reason)}")
+
+
+def case_line(words: Sequence[str]) -> str:
+    """The text form of a case out of its parts, which may be spelled `--head-dim 128`."""
+    rest = iter(words)
+    parts = [f"{w[2:].replace('-', '_')}={next(rest, '')}" if w.startswith("--") else w for w in rest]
+    return ",".join(filter(None, parts))
+
+
+def _because(reason: str | None) -> str:
+    return f": {reason}" if reason else ""
 
 
 @app.command()

@@ -228,10 +228,9 @@ fwd_hopper = Kernel(
 
 # ---- FlyDSL on gfx950: two wave groups, software-pipelined -----------------------------------------------------------
 
-DUAL_WAVE_NAMES = ("block_n", "early", "ahead", "stagger", "lazy_rescale", "heads_stay", "aligned")
-# larger head_dim of the image -> block_n, early, ahead of aligned problems: as many operands ahead as registers allow
-DUAL_WAVE_TILES = {64: (64, 3, 4), 128: (64, 3, 8), 192: (32, 4, 4), 256: (32, 2, 2)}
-DUAL_WAVE_ROWS = 256
+DUAL_WAVE_NAMES = ("block_m", "block_n", "early", "ahead", "stagger", "lazy_rescale", "heads_stay", "aligned")
+# larger head_dim of the image -> block_m, block_n, early, ahead of aligned problems
+DUAL_WAVE_TILES = {64: (256, 64, 3, 4), 128: (256, 64, 2, 4), 192: (256, 32, 4, 4), 256: (256, 32, 2, 2)}
 
 
 def _dual_wave_head_dims(features: Values) -> tuple[int, int]:
@@ -250,7 +249,7 @@ def _dual_wave_configs(arch: str, features: Values) -> list[Values]:
         (*tile, True, True, False, True),
         (*tile, False, True, True, True),
         (*tile, True, False, True, True),
-        (tile[0], 4, 1, True, True, True, False),  # registers go into addresses
+        (*tile[:2], 4, 1, True, True, True, False),  # registers go into addresses
     )
     return [dict(zip(DUAL_WAVE_NAMES, row, strict=True)) for row in rows]
 
@@ -282,9 +281,9 @@ def _dual_wave_requires(v: Variant) -> list[Requirement]:
     requirements = [
         Requirement("scale_sign > 0", "sm_scale is not positive"),  # the row maximum is taken before the scale
         *(
-            # four tiles past the end are asked for, and read as zeros
+            # up to four tiles past the end are asked for, and read as zeros
             Requirement(
-                f"({t}.size.2 + {DUAL_WAVE_ROWS}) * {t}.stride.2 * {_itemsize(v.features)} < 2147483648",
+                f"({t}.size.2 + block_m) * {t}.stride.2 * {_itemsize(v.features)} < 2147483648",
                 f"a head of {t} spans 2 GiB or more",
             )
             for t in TENSORS
@@ -307,7 +306,7 @@ fwd_dual_wave = Kernel(
     configs=_dual_wave_configs,
     declines=_dual_wave_declines,
     constants=_dual_wave_constants,
-    grid=(f"cdiv(seqlen_q, {DUAL_WAVE_ROWS}) * heads_q * batch", "1", "1"),
+    grid=("cdiv(seqlen_q, block_m) * heads_q * batch", "1", "1"),
     options=lambda _: {"num_warps": 8, "waves_per_eu": 2},
     requires=_dual_wave_requires,
     hints=lambda v: {f"{t}_ptr": {"divisibility": 16} for t in TENSORS} if v.config["aligned"] else {},

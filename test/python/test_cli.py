@@ -126,7 +126,13 @@ def test_explain_prints_what_the_library_answers(
     def explain(op: str, params: Any, arch: str, **options: Any) -> dict[str, Any]:
         asked.update(op=op, arch=arch, **options, address=params.q.data, size=list(params.out.size))
         step = {"kernel": "fwd", "backend": "triton", "config": "block_m=64", "grid": [1, 1, 1]}
-        return {"arch": arch, "status": "ok", "reason": "", "plan": [step], "provenance": "default order"}
+        candidates = [
+            {"plan": "triton/fwd/block_m=64", "refused": None},
+            {"plan": "triton/fwd/block_m=32", "refused": "too small"},
+        ]
+        answer = {"arch": arch, "status": "ok", "reason": "", "plan": [step], "provenance": "default order"}
+        features = "dtype=f32,head_dim=64,head_dim_v=64,mask=none,padded_head=0"
+        return answer | {"candidates": candidates, "features": features}
 
     monkeypatch.setattr(runtime, "explain", explain)
     assert cli.main(["explain", CASE, "--arch", "gfx950", "--plan", "triton/", "--json"]) == 0
@@ -138,6 +144,11 @@ def test_explain_prints_what_the_library_answers(
     assert cli.main(["explain", CASE, "--arch", "gfx950"]) == 0
     text = capsys.readouterr().out
     assert all(word in text for word in ("ok", "block_m=64", "provenance: default order"))
+    options = [word for part in CASE.split(",") for word in ("--" + part.replace("_", "-")).split("=")]
+    assert cli.main(["explain", "--arch", "gfx950", *options]) == 0
+    assert capsys.readouterr().out == text
+    assert "refused: triton/fwd/block_m=32: too small\n" in text
+    assert "declined: fwd_dual_wave: has no f32 matrix product\n" in text
 
 
 def test_an_error_of_the_library_is_one_line(

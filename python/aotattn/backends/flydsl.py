@@ -28,9 +28,13 @@ LLVM_OPTIONS = {"vectorize-slp": False, "amdgpu-codegenprepare-break-large-phis"
 
 
 def version() -> str:
-    from importlib.metadata import version
+    """Raises UserError where FlyDSL is not installed."""
+    from importlib import metadata
 
-    return f"flydsl {version('flydsl')}"
+    try:
+        return f"flydsl {metadata.version('flydsl')}"
+    except metadata.PackageNotFoundError:
+        raise UserError("kernels for gfx950 need FlyDSL to be compiled: pip install flydsl==0.5.0") from None
 
 
 def _constants(variant: Variant) -> dict[str, Any]:
