@@ -40,6 +40,10 @@ bool Decoder::extra_word(u32* out) {
 
 bool Decoder::set_source(int k, u32 code, u16 vector_bank) {
   i.source[k] = static_cast<u16>(code >= 256 ? code - 256 + vector_bank : code);
+  std::string_view name = i.row->name;
+  if (k == 0 && code < 256 &&
+      (name == "v_readlane_b32" || name == "v_accvgpr_read_b32" || name.ends_with("_swap_b32")))
+    return fail("the source is no vector register");
   u32 flags = i.row->flags;
   int width = i.row->source_width[k];
   if (code < 128 || code >= 256 || (code >= kCodeVccz && code <= kCodeScc))

@@ -187,9 +187,7 @@ bool Decoder::packed_vector() {
   if (opcode == 89)
     i.dest = static_cast<u16>(i.dest - kVgpr + kAgpr);
   if (opcode >= 88)
-    return (i.source[0] < 128 || i.source[0] >= kVgpr || opcode == 89 ||
-            fail("accumulator read of a constant")) &&
-           finish_operands();
+    return finish_operands();
   i.neg_high = static_cast<u8>(field(w, 10, 8));
   i.op_sel = static_cast<u8>(field(w, 13, 11));
   i.op_sel_high = static_cast<u8>(field(second, 28, 27) | (w >> 14 & 1) << 2);

@@ -965,6 +965,17 @@ def test_scratch_is_private_to_a_lane(hip):
     assert (wave.v[6] == np.arange(64) + 7).all()
 
 
+@pytest.mark.parametrize(
+    "source", ["v_readlane_b32 s5, v2, s3", "v_accvgpr_read_b32 v1, a2", "v_permlane32_swap_b32 v1, v2"]
+)
+def test_a_lane_move_of_a_scalar_register_is_refused(hip, source):
+    words = list(assembler.words(source))[:-1]
+    words[-1] = words[-1] & ~0x1FF | 108  # the source operand
+    text, size = hip.disassemble(words)
+    assert size == 0
+    assert "the source is no vector register" in text
+
+
 def test_an_unknown_word_stops_with_address_and_surroundings(hip):
     wave = Wave(hip)
     with pytest.raises(RuntimeError, match=r"(?s)cannot decode word 0xffffffff .* at pc 0x4.*s_nop") as caught:
