@@ -17,19 +17,19 @@ import tiles
 from blocks import block_of_workgroup
 from epilogue import store_rows
 from flydsl.expr import const_expr, range_constexpr, rocdl
-from lanes import ELEMENTS, concat, exp2, pin, uniform, zeros
+from lanes import ELEMENTS, any_lane, concat, exp2, pin, uniform, zeros
 from masks import Mask, Walk, maximum
 from matrix import weave
 from memory import Matrix, head_base
 from schedule import BUFFERS, IN_FLIGHT, K_AHEAD, V_AHEAD
-from softmax import HEADROOM, NO_MAX, Exponentials, Maximum, run
+from softmax import HEADROOM, LARGEST_SUM, NO_MAX, Exponentials, Maximum, run
 from staging import Tiles
 
 GROUP_WAVES, ROWS = 4, 32
 
 
 def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
-          BLOCK_M, BLOCK_N, EARLY, AHEAD, STAGGER, LAZY_RESCALE, HEADS_STAY):
+          BLOCK_M, BLOCK_N, EARLY, AHEAD, STAGGER, RESCALE, HEADS_STAY):
     """The device function.
 
     HEAD_DIM, HEAD_DIM_V  of the image: multiples of 64; CHECK_COLUMNS: those of the problem may be smaller
@@ -42,7 +42,7 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
     steps, chunks = HEAD_DIM // 16, HEAD_DIM_V // 32  # of q k: columns at a time; of p v: columns at a time
     parts, p_steps = BLOCK_N // 32, BLOCK_N // 16  # of a tile: rows at a time in q k, in p v
     pairs = 8 * parts  # of scores in a lane
-    headroom = HEADROOM if LAZY_RESCALE else 0.0
+    headroom = {"on_demand": None, "lazy": HEADROOM, "always": 0.0}[RESCALE]
     early_pairs = pairs * EARLY // 8
     check_k = CHECK_COLUMNS or not tiles.is_filled(BLOCK_N, HEAD_DIM)
     check_v = CHECK_COLUMNS or not tiles.is_filled(BLOCK_N, HEAD_DIM_V)
@@ -72,10 +72,10 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
         return [concat(p[4 * step:4 * step + 4]) for step in range_constexpr(p_steps)]
 
     def half_softmax(scores, row_max, scale, headroom):
-        """Vector work of PV: the maximum, the exponents of p, the first exponentials."""
+        """Vector work of PV: the maximum if there is a headroom, the exponents of p, the first exponentials."""
         top, made = Maximum(row_max), Exponentials(element)
         first, late = [None] * 2 * early_pairs, [None] * 2 * (pairs - early_pairs)
-        work = top.raise_work(scores, scale, headroom)
+        work = [] if headroom is None else top.raise_work(scores, scale, headroom)
         work += top.argument_work(first, scores[:len(first)], scale) + made.work(first)
         work += top.argument_work(late, scores[len(first):], scale)
         return top, late, made, work
@@ -122,6 +122,10 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
         q = matrix(q_ptr, head_q, q_stride_0, q_stride_1, seqlen_q, head_dim, q_stride_2, CHECK_COLUMNS)
         k = matrix(k_ptr, head_k, k_stride_0, k_stride_1, seqlen_k, head_dim, k_stride_2, check_k)
         v = matrix(v_ptr, head_k, v_stride_0, v_stride_1, seqlen_k, head_dim_v, v_stride_2, check_v)
+        out = matrix(out_ptr, head_q, out_stride_0, out_stride_1, seqlen_q, head_dim_v, out_stride_2, CHECK_COLUMNS)
+        lse_rows = (fx.ptrtoint(lse_ptr) == 0).select(fx.Int32(0), seqlen_q)
+        lse = Matrix(head_base(lse_ptr, sequence, head_q, lse_stride_0, lse_stride_1), fx.Float32, lse_rows, 1, 1,
+                     CHECK_COLUMNS=False, ALIGNED=False)
         k_tiles = Tiles(k, HEAD_DIM, tiles.ROW_PAD, BLOCK_N, num_waves, lane, wave)
         v_tiles = Tiles(v, HEAD_DIM_V, tiles.COLUMN_PAD, BLOCK_N, num_waves, lane, wave)
         seen = Mask(MASK, lane, first_row, seqlen_k, shift, window_left, window_right)
@@ -156,6 +160,37 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
         def first_operands(reads):
             return [read() for read in reads[:AHEAD]]
 
+        def slow_scores(j, part):
+            """Of 32 keys of a tile, read straight from memory: LDS is another tile's by now."""
+            first_key = walk.first_key(j) + 32 * part
+            here = pin(lane)  # or the addresses would be made in front of the loop, and fill the registers
+            row, column = first_key + (here & 31), 8 * (here >> 5)
+            reads = [lambda step=step: k.load(row, 16 * step + column, 8) for step in range_constexpr(steps)]
+            products = [(0, q_operands[step]) for step in range_constexpr(steps)]
+            scores, _ = weave([zeros(16)], products, [read() for read in reads[:2]], reads[2:])
+            return scores_of(seen.apply(scores, first_key))
+
+        @flyc.jit
+        def mended(outgrown, j, row_max, p, tile_sum):
+            """p of tile j again, relative to the true maximum, if they grew too large; seldom taken."""
+            if outgrown:
+                top, made = Maximum(row_max), Exponentials(element)
+                for part in range_constexpr(parts):
+                    run(top.raise_work(slow_scores(j, part), scale, 0.0))
+                for part in range_constexpr(parts):
+                    arguments = [None] * 16
+                    run(top.argument_work(arguments, slow_scores(j, part), scale))
+                    run(made.work(arguments))
+                row_max, p, tile_sum = top.row_max, p_operands(made.p), made.row_sum
+            return row_max, p, tile_sum
+
+        def checked(j, row_max, p, tile_sum, row_sum, acc):
+            if const_expr(headroom is None):
+                old = row_max
+                row_max, p, tile_sum = mended(any_lane(tile_sum > LARGEST_SUM), j, row_max, p, tile_sum)
+                row_sum, acc = rescaled(any_lane(row_max > old), old, row_max, scale, row_sum, acc)
+            return row_max, p, row_sum + tile_sum, acc
+
         # the beginning: s(0), its maximum and first exponentials
         fetch_k(0)
         q_operands = [q.load(row, 16 * step + 8 * (lane >> 5), 8) for step in range_constexpr(steps)]
@@ -184,8 +219,7 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
             fetch = [(0, lambda: fetch_v(j + V_AHEAD))]
             scores, operands = qk(operands, k_reads(j + 1)[AHEAD:] + v_reads(j)[:AHEAD], fetch + made.work(late))
             scores = [pin(x) for x in scores]
-            p, tile_sum = p_operands(made.p), made.row_sum
-            row_sum = pin(row_sum + tile_sum)
+            row_max, p, row_sum, acc = checked(j, row_max, p_operands(made.p), made.row_sum, row_sum, acc)
             fence(in_flight)
             # PV(j)
             if const_expr(masked):
@@ -194,7 +228,8 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
             top, late, made, work = half_softmax(scores_of(scores), row_max, scale, headroom)
             acc, operands = pv(acc, p, operands, v_reads(j)[AHEAD:] + k_reads(j + 2)[:AHEAD], fetch + work)
             acc = [pin(x) for x in acc]
-            row_sum, acc = rescaled(top.raised, row_max, top.row_max, scale, row_sum, acc)
+            if const_expr(headroom is not None):
+                row_sum, acc = rescaled(top.raised, row_max, top.row_max, scale, row_sum, acc)
             fence(in_flight)
             return late, operands, top.row_max, row_sum, made.row_sum, made.p, acc
 
@@ -210,8 +245,8 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
         late, operands, row_max, row_sum, tile_sum, p, acc = state
         made = Exponentials(element, p, tile_sum)
         run(made.work(late))
-        p, tile_sum, last = p_operands(made.p), made.row_sum, walk.count - 1
-        row_sum = row_sum + tile_sum
+        last = walk.count - 1
+        row_max, p, row_sum, acc = checked(last, row_max, p_operands(made.p), made.row_sum, row_sum, acc)
         fence(0)
         if const_expr(STAGGER):
             if wave < GROUP_WAVES:
@@ -221,10 +256,6 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
 
         lane = fx.Int32(fx.gpu.lane_id())  # again: in the loop there is no register for it
         row = first_row + (lane & 31)
-        out = matrix(out_ptr, head_q, out_stride_0, out_stride_1, seqlen_q, head_dim_v, out_stride_2, CHECK_COLUMNS)
-        lse_rows = (fx.ptrtoint(lse_ptr) == 0).select(fx.Int32(0), seqlen_q)
-        lse = Matrix(head_base(lse_ptr, sequence, head_q, lse_stride_0, lse_stride_1), fx.Float32, lse_rows, 1, 1,
-                     CHECK_COLUMNS=False, ALIGNED=False)
         store_rows(out, lse, row, lane, acc, row_max, row_sum, scale)
 
     return fwd_dual_wave

@@ -13,6 +13,8 @@ MASKED, NO_MAX = -1.0e30, -0.5e30
 # A maximum may be outgrown by so many powers of two until the accumulator is rescaled: p stays within f16, after
 # FlashAttention-4.
 HEADROOM = 8.0
+# Or no maximum is taken at all until the p of a tile add up to more than this in a lane.
+LARGEST_SUM = 4096.0
 VALU, TRANSCENDENTAL = 4, 8  # clocks
 
 

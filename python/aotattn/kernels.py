@@ -228,9 +228,14 @@ fwd_hopper = Kernel(
 
 # ---- FlyDSL on gfx950: two wave groups, software-pipelined -----------------------------------------------------------
 
-DUAL_WAVE_NAMES = ("block_m", "block_n", "early", "ahead", "stagger", "lazy_rescale", "heads_stay", "aligned")
-# larger head_dim of the image -> block_m, block_n, early, ahead of aligned problems
-DUAL_WAVE_TILES = {64: (256, 64, 3, 4), 128: (256, 64, 2, 4), 192: (256, 32, 4, 4), 256: (256, 32, 2, 2)}
+DUAL_WAVE_NAMES = ("block_m", "block_n", "early", "ahead", "rescale", "stagger", "heads_stay", "aligned")
+# larger head_dim of the image -> block_m, block_n, early, ahead, rescale of aligned problems
+DUAL_WAVE_TILES = {
+    64: (256, 64, 5, 4, "on_demand"),
+    128: (256, 64, 3, 4, "on_demand"),
+    192: (256, 32, 4, 4, "on_demand"),
+    256: (256, 32, 2, 2, "lazy"),  # registers for no more
+}
 
 
 def _dual_wave_head_dims(features: Values) -> tuple[int, int]:
@@ -243,14 +248,16 @@ def _dual_wave_head_dims(features: Values) -> tuple[int, int]:
 
 
 def _dual_wave_configs(arch: str, features: Values) -> list[Values]:
-    tile = DUAL_WAVE_TILES[max(_dual_wave_head_dims(features))]
-    rows = (
-        (*tile, True, True, True, True),  # for long sequences: a head's keys stay in one L2
-        (*tile, True, True, False, True),
-        (*tile, False, True, True, True),
-        (*tile, True, False, True, True),
-        (*tile[:2], 4, 1, True, True, True, False),  # registers go into addresses
-    )
+    block_m, block_n, early, ahead, rescale = DUAL_WAVE_TILES[max(_dual_wave_head_dims(features))]
+    tile = (block_m, block_n, early, ahead)
+    registers_left = block_n == 64 and features["mask"] != "window"
+    rows = [
+        (*tile, rescale, True, True, True),
+        (*tile, rescale, True, False, True),
+        *([(*tile, "lazy", False, True, True)] if registers_left else []),
+        (*tile, "lazy" if rescale == "on_demand" else "always", True, True, True),
+        (block_m, block_n, 4, 1, "lazy", True, True, False),  # registers go into addresses
+    ]
     return [dict(zip(DUAL_WAVE_NAMES, row, strict=True)) for row in rows]
 
 

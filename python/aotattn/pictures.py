@@ -44,7 +44,7 @@ def dual_wave_budgets() -> Iterator[str]:
     buffers = _constant("schedule", "BUFFERS")
     yield "| head_dim | block_n | k | v | LDS bytes | q | acc | scores | p | operands | registers |"
     yield "|---" * 11 + "|"
-    for head_dim, (_, block_n, _, ahead) in DUAL_WAVE_TILES.items():
+    for head_dim, (_, block_n, _, ahead, _) in DUAL_WAVE_TILES.items():
         k, v = (2 * elements(block_n, head_dim, pad) for pad in (row_pad, column_pad))
         lds = buffers * (k + v)
         lane = (head_dim // 4, head_dim // 2, block_n // 2, block_n // 4, 4 * ahead)

@@ -8,6 +8,7 @@ from aotattn.describe import UserError, text
 from aotattn.expressions import postfix
 from aotattn.kernels import KERNELS, PROFILES
 from aotattn.ops.attn_fwd import attn_fwd
+from aotattn.pictures import page
 from aotattn.support import support_table
 
 
@@ -66,6 +67,11 @@ def test_every_recipe_word_is_in_the_vocabulary(arch: str) -> None:
                 *(w.bytes for w in kernel.workspace),
             ):
                 assert postfix(expression, kernel.operator.vocabulary(), v.config)
+
+
+def test_the_pictures_of_the_docs_are_the_kernels() -> None:
+    written = Path(__file__).parents[2] / "docs" / "kernels" / "fwd_dual_wave.md"
+    assert page() in written.read_text(), "python -m aotattn.pictures"
 
 
 def test_the_support_table_of_the_docs_is_the_descriptions() -> None:
