@@ -22,9 +22,8 @@ from .recipe import SIZES, argument_of, element_of, place
 FORMATS = {"Pointer": "ptr", "Int64": "i64", "Int32": "i32", "Float32": "f32"}  # annotation -> argument type
 # A maximum of numbers needs no NaN; infinities stay what they are.
 FAST_MATH = "nnan,nsz,arcp,contract,afn,reassoc"
-# Two instructions on packed f32 wait for the matrix unit, two plain ones run beside it. Accumulators that two branches
-# make stay whole, else every element of them is moved.
-LLVM_OPTIONS = {"vectorize-slp": False, "amdgpu-codegenprepare-break-large-phis": False}
+# Instructions on packed f32 wait for the matrix unit, plain ones run beside it.
+LLVM_OPTIONS = {"vectorize-slp": False}
 
 
 def version() -> str:
