@@ -9,7 +9,7 @@ NUM_XCDS = 8  # of gfx950; workgroups are dealt to them in turn, each has an L2 
 def block_of_workgroup(index, batch, heads, num_blocks, HEADS_STAY):
     """(sequence, head, m_block) of a workgroup.
 
-    The last rows come first: under a causal mask their blocks are the long ones, and short ones fill the gaps at the end.
+    The last rows come first: under a causal mask their blocks are the long ones; short ones fill the gaps at the end.
     HEADS_STAY: each XCD gets whole heads, one after the other (but for a head at either end of its share): they find
     k and v in its L2.  Otherwise all heads advance together.
     """

@@ -64,6 +64,11 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
         rocdl.s_barrier()
         rocdl.sched_barrier(0)
 
+    @flyc.jit
+    def fence_of_some(mine, outstanding):
+        if mine:
+            fence(outstanding)
+
     def scores_of(accumulators):
         return [part[i] for part in accumulators for i in range_constexpr(16)]
 
@@ -208,8 +213,7 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
         acc = [zeros(16) for _ in range_constexpr(chunks)]
         fence(2 * k_tiles.fetches + v_tiles.fetches)
         if const_expr(STAGGER):
-            if wave >= GROUP_WAVES:
-                fence(in_flight)
+            fence_of_some(wave >= GROUP_WAVES, in_flight)
         operands = first_operands(k_reads(fx.Int32(1)))
 
         def advance(j, state, masked):
@@ -249,8 +253,7 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
         row_max, p, row_sum, acc = checked(last, row_max, p_operands(made.p), made.row_sum, row_sum, acc)
         fence(0)
         if const_expr(STAGGER):
-            if wave < GROUP_WAVES:
-                rocdl.s_barrier()
+            fence_of_some(wave < GROUP_WAVES, 0)
         reads = v_reads(last)
         acc, _ = pv(acc, p, first_operands(reads), reads[AHEAD:])
 

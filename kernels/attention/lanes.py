@@ -1,4 +1,4 @@
-"""Values of a wave: one a lane, or the same in all 64. Each function is one instruction or a few, named by what it does."""
+"""Values of a wave: one a lane, or the same in all 64. A function is an instruction or a few, named by what it does."""
 import flydsl.expr as fx
 from flydsl._mlir import ir
 from flydsl._mlir.dialects import llvm
@@ -60,5 +60,5 @@ def vector(values):
 def concat(parts):
     """Vectors of equal length end to end; their number is a power of two."""
     while len(parts) > 1:
-        parts = [a.shuffle(b, list(range(a.numel + b.numel))) for a, b in zip(parts[::2], parts[1::2])]
+        parts = [a.shuffle(b, list(range(a.numel + b.numel))) for a, b in zip(parts[::2], parts[1::2], strict=True)]
     return parts[0]

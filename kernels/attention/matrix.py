@@ -17,14 +17,14 @@ def weave(accumulators, products, operands, reads=(), work=()):
     products  (accumulator, b): accumulators[accumulator] += a @ b, a out of the operands in turn
     operands  the first few a, read already
     reads     read the next a from LDS, one with each product: first those of these products, then those of the next
-    work      (clocks, emit) of vector work of the same phase, in order: spread over the gaps between products.  After the
-              last product there is none: the next barrier is then passed while that product still runs
+    work      (clocks, emit) of vector work of the same phase, in order: spread over the gaps between products.  Behind
+              the last product there is none: the next barrier is passed while that product still runs
 
     The order is fixed by scheduling barriers: left alone, the compiler puts each read right in front of its product.
     """
     accumulators, operands, reads = list(accumulators), list(operands), list(reads)
     gaps = [*_share(list(work), len(products) - 1), []]
-    for (index, b), gap in zip(products, gaps):
+    for (index, b), gap in zip(products, gaps, strict=True):
         accumulators[index] = mfma(operands.pop(0), b, accumulators[index])
         if reads:
             operands.append(reads.pop(0)())

@@ -21,7 +21,8 @@ class Matrix:
         self.CHECK_COLUMNS, self.ALIGNED = CHECK_COLUMNS, ALIGNED
         self.item_bytes = element.width // 8
         span = (fx.Int64(rows) - 1) * fx.Int64(row_stride) + fx.Int64(columns)
-        self.buffer = rocdl.make_buffer_ptr(base, num_records_bytes=(rows > 0).select(span, fx.Int64(0)) * self.item_bytes)
+        span_bytes = (rows > 0).select(span, fx.Int64(0)) * self.item_bytes
+        self.buffer = rocdl.make_buffer_ptr(base, num_records_bytes=span_bytes)
         self.descriptor = rocdl.get_buffer_rsrc(self.buffer)
 
     def offset(self, row, column):

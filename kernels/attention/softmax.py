@@ -7,8 +7,8 @@ the matrix unit.
 import flydsl.expr as fx
 from lanes import any_lane, both_halves, exp2, pin, vector
 
-# Of a masked score, and of the maximum of a row that has seen no key.  Two numbers, both finite: with one, the rounding
-# error of scale * MASKED, about 1e22, would be left of scale * score - scale * row_max, and exp2 of it is 0 or infinite.
+# Of a masked score, and of the maximum of a row that has seen no key.  Two numbers, both finite: with one, of
+# scale * score - scale * row_max a rounding error of about 1e22 would be left, and exp2 of it is 0 or infinite.
 MASKED, NO_MAX = -1.0e30, -0.5e30
 # A maximum may be outgrown by so many powers of two until the accumulator is rescaled: p stays within f16, after
 # FlashAttention-4.

@@ -33,8 +33,9 @@ def dual_wave_iteration() -> Iterator[str]:
 
     yield f"{'interval':<10}{'waves 0-3':<11}{'multiply':<16}{'fetch':<16}{'waves 4-7':<11}{'multiply':<16}fetch"
     for interval in (0, 1):
-        row = (f"2j{interval:+}".replace("+0", ""), *phase(interval, 0), *phase(interval, 1))
-        yield "".join(f"{word:<{width}}" for word, width in zip(row, (10, 11, 16, 16, 11, 16, 16), strict=True)).rstrip()
+        words = (f"2j{interval:+}".replace("+0", ""), *phase(interval, 0), *phase(interval, 1))
+        widths = (10, 11, 16, 16, 11, 16, 16)
+        yield "".join(f"{word:<{width}}" for word, width in zip(words, widths, strict=True)).rstrip()
 
 
 def dual_wave_budgets() -> Iterator[str]:
@@ -48,7 +49,8 @@ def dual_wave_budgets() -> Iterator[str]:
         k, v = (2 * elements(block_n, head_dim, pad) for pad in (row_pad, column_pad))
         lds = buffers * (k + v)
         lane = (head_dim // 4, head_dim // 2, block_n // 2, block_n // 4, 4 * ahead)
-        assert lds <= ARCHS["gfx950"].lds_bytes and sum(lane) <= REGISTERS
+        assert lds <= ARCHS["gfx950"].lds_bytes
+        assert sum(lane) <= REGISTERS
         columns = (head_dim, block_n, f"{buffers} x {k}", f"{buffers} x {v}", lds, *lane, f"{sum(lane)} of {REGISTERS}")
         yield f"| {' | '.join(map(str, columns))} |"
 
