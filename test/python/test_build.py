@@ -39,7 +39,8 @@ def test_a_recipe_matches_what_the_compiler_declares(arch: str, tree: Path) -> N
         assert len(compiled.image) > 1000
         ends = [a.offset for a in compiled.arguments]
         assert ends == sorted(ends)
-        assert [str(a).split()[0] for a in compiled.arguments[-2:]] == ["null", "null"]
+        if variant.kernel.backend == "triton":  # two pointers that its launcher would pass
+            assert [str(a).split()[0] for a in compiled.arguments[-2:]] == ["null", "null"]
 
 
 def test_a_second_build_compiles_nothing(tree: Path) -> None:
@@ -115,13 +116,17 @@ def test_a_store_that_fails_half_way_leaves_the_old_one(tmp_path: Path) -> None:
 
 
 def test_variants_of_one_image_share_it() -> None:
-    padded = select("gfx950", "full", FILTERS | {"padded_head": "1", "aligned": "0"})
-    exact = select("gfx950", "full", FILTERS | {"aligned": "0"})
-    assert triton.compile_key(padded[0]) == triton.compile_key(exact[0])
+    padded = of_triton(select("gfx950", "full", FILTERS | {"padded_head": "1", "aligned": "0"}))
+    exact = of_triton(select("gfx950", "full", FILTERS | {"aligned": "0"}))
+    assert triton.compile_key(padded) == triton.compile_key(exact)
+
+
+def of_triton(variants: list[Variant]) -> Variant:
+    return next(v for v in variants if v.kernel.backend == "triton")
 
 
 def test_a_plan_names_its_requirements(tree: Path) -> None:
-    variant = select("gfx950", "core", FILTERS)[0]
+    variant = of_triton(select("gfx950", "core", FILTERS))
     plan = plan_of(variant, compile_in_child(variant, tree))
     assert any("q.ptr 16 % 0 ==" in line and "multiples of 16" in line for line in plan.requirements)
     assert plan.steps[0].grid[0] == f"seqlen_q {variant['block_m']} cdiv heads_q * batch *"

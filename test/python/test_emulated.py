@@ -21,13 +21,17 @@ on_emulator = [
 ]
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the module, no HIP library named; skips where the emulator or the store is not built."""
+def command(*arguments: str, **switches: str) -> subprocess.CompletedProcess[str]:
+    """Run the module, no HIP library named; skips where the emulator or the store is not built.
+
+    switches   of the emulator, docs/emulator.md
+    """
     directory = runtime.library_directory()
     for path in (device.emulator_library(), directory / "aotattn" / "aotattn-gfx950.db"):
         if not path.exists():
             pytest.skip(f"{path} is not built")
     environment = {n: v for n, v in os.environ.items() if n not in ("AOTATTN_HIP_LIBRARY", "AOTATTN_STORE_DIR")}
+    environment |= {f"AOTATTN_EMU_{name}": value for name, value in switches.items()}
     return subprocess.run(
         [sys.executable, "-m", *arguments], capture_output=True, text=True, check=False, env=environment
     )
@@ -46,6 +50,15 @@ class TestOnTheEmulator:
     def test_every_pair_of_values_passes(self) -> None:
         done = command("aotattn", "verify", "--arch", "gfx950", "--cases", "pairs")
         assert done.returncode == 0, done.stdout + done.stderr
+
+    @pytest.mark.slow
+    def test_late_results_in_random_order_pass_too(self) -> None:
+        """Of the kernels that place waits and barriers by hand."""
+        arguments = ("verify", "--arch", "gfx950", "--backend", "flydsl", "--json")
+        done = command("aotattn", *arguments, ORDER="random", SEED="7", COMPLETION="wait")
+        assert done.returncode == 0, done.stdout + done.stderr
+        found = [json.loads(line) for line in done.stdout.splitlines()]
+        assert {row["backend"] for row in found if row["plan"]} == {"flydsl"}
 
     def test_profile_counts_and_models(self) -> None:
         done = command("aotattn", "profile", CASE, "--arch", "gfx950", "--seed", "1", "--json")
