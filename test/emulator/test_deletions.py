@@ -91,8 +91,8 @@ def test_deleting_any_wait_or_barrier_is_noticed_or_harmless(hip, causal):
 @pytest.mark.parametrize(
     ("case", "redundant"),
     [
-        (Case(heads_q=2, mask="none", **GROUPS), {"s_waitcnt": 3, "s_barrier": 4}),
-        (Case(seqlen_q=300, mask="causal", **GROUPS), {"s_waitcnt": 1, "s_barrier": 3}),
+        (Case(heads_q=2, mask="none", **GROUPS), {"s_waitcnt": 4, "s_barrier": 4}),
+        (Case(seqlen_q=300, mask="causal", **GROUPS), {"s_waitcnt": 2, "s_barrier": 3}),
     ],
     ids=["full", "causal"],
 )
