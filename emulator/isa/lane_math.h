@@ -75,6 +75,16 @@ inline u32 float_from_half(u32 value) {
 }
 
 inline float h(u32 value) { return f32(float_from_half(value)); }
+
+struct Pair {
+  float low, high;
+};
+inline Pair half_pair(u32 value) { return {h(value & 0xffff), h(value >> 16)}; }
+// The order of the two sums is not documented; kernels must not depend on it.
+inline u32 dot(Pair a, Pair b, float c) {
+  return fused(a.high, b.high, f32(fused(a.low, b.low, c)));
+}
+inline Pair bf16_pair(u32 value) { return {f32(value << 16), f32(value & 0xffff0000)}; }
 inline u32 half_add(u32 a, u32 b) { return half_from_float(bits(h(a) + h(b))); }
 inline u32 half_multiply(u32 a, u32 b) { return half_from_float(bits(h(a) * h(b))); }
 

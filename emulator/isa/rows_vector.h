@@ -81,6 +81,8 @@
   X(v_sub_u32,         53, 1, 1, 1, 0, kClampInt, s0 < s1 && clamp ? 0u : s0 - s1)                \
   X(v_subrev_u32,      54, 1, 1, 1, 0, kClampInt, s1 < s0 && clamp ? 0u : s1 - s0)                \
   X(v_fmac_f32,        59, 1, 1, 1, 1, kFloat | kReadsDest, fused(f32(s0), f32(s1), f32(s2)))     \
+  X(v_dot2c_f32_bf16,  22, 1, 1, 1, 1, kInteger | kReadsDest, dot(bf16_pair(s0), bf16_pair(s1), f32(s2))) \
+  X(v_dot2c_f32_f16,   55, 1, 1, 1, 1, kInteger | kReadsDest, dot(half_pair(s0), half_pair(s1), f32(s2))) \
   X(v_xnor_b32,        61, 1, 1, 1, 0, kInteger, ~(s0 ^ s1))
 
 // Adds with carry: the value is 33 bits wide, bit 32 goes to the carry mask.

@@ -22,7 +22,7 @@ from masks import Mask, Walk, maximum
 from matrix import weave
 from memory import Matrix, head_base
 from schedule import BUFFERS, IN_FLIGHT, K_AHEAD, V_AHEAD
-from softmax import HEADROOM, LARGEST_SUM, NO_MAX, Exponentials, Maximum, run
+from softmax import HEADROOM, LARGEST_SUM, NO_MAX, Exponentials, Maximum, no_sums, run
 from staging import Tiles
 
 GROUP_WAVES, ROWS = 4, 32
@@ -85,16 +85,19 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
         work += top.argument_work(late, scores[len(first):], scale)
         return top, late, made, work
 
-    def scaled(sums, factor):
-        return [x * factor for x in sums]
+    def scaled(values, factor):
+        return [x * factor for x in values]
+
+    def added(sums, more):
+        return [pin(a + b) for a, b in zip(sums, more, strict=True)]
 
     @flyc.jit
-    def rescaled(needed, old, new, scale, row_sum, acc):
+    def rescaled(needed, old, new, scale, sums, acc):
         """The sums, relative to the new maximum; a branch of the wave that is seldom taken."""
         if needed:
             alpha = exp2((old - new) * scale)
-            row_sum, acc = row_sum * alpha, scaled(acc, alpha)
-        return row_sum, acc
+            sums, acc = scaled(sums, alpha), scaled(acc, alpha)
+        return sums, acc
 
     def fwd_dual_wave(q_ptr: fx.Pointer, k_ptr: fx.Pointer, v_ptr: fx.Pointer, out_ptr: fx.Pointer, lse_ptr: fx.Pointer,
                       q_stride_0: fx.Int64, q_stride_1: fx.Int64, q_stride_2: fx.Int64,
@@ -115,7 +118,7 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
         if const_expr(MASK == "causal"):
             window_right = fx.Int32(0)
         shift = (bottom_right != 0).select(seqlen_k - seqlen_q, fx.Int32(0))
-        scale = fx.maxnumf(scale_log2, fx.Float32(1e-20))  # never so small that a masked score counts
+        scale = fx.maxnumf(scale_log2, fx.Float32(1e-27))  # never so small that a masked score counts
 
         first_row = m_block * BLOCK_M + wave * ROWS
         row = first_row + (lane & 31)
@@ -176,7 +179,7 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
             return scores_of(seen.apply(scores, first_key))
 
         @flyc.jit
-        def mended(outgrown, j, row_max, p, tile_sum):
+        def mended(outgrown, j, row_max, p, tile_sums):
             """p of tile j again, relative to the true maximum, if they grew too large; seldom taken."""
             if outgrown:
                 top, made = Maximum(row_max), Exponentials(element)
@@ -186,15 +189,15 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
                     arguments = [None] * 16
                     run(top.argument_work(arguments, slow_scores(j, part), scale))
                     run(made.work(arguments))
-                row_max, p, tile_sum = top.row_max, p_operands(made.p), made.row_sum
-            return row_max, p, tile_sum
+                row_max, p, tile_sums = top.row_max, p_operands(made.p), made.sums
+            return row_max, p, tile_sums
 
-        def checked(j, row_max, p, tile_sum, row_sum, acc):
+        def checked(j, row_max, p, tile_sums, sums, acc):
             if const_expr(headroom is None):
-                old = row_max
-                row_max, p, tile_sum = mended(any_lane(tile_sum > LARGEST_SUM), j, row_max, p, tile_sum)
-                row_sum, acc = rescaled(any_lane(row_max > old), old, row_max, scale, row_sum, acc)
-            return row_max, p, row_sum + tile_sum, acc
+                old, outgrown = row_max, any_lane(tile_sums[0] > LARGEST_SUM)
+                row_max, p, tile_sums = mended(outgrown, j, row_max, p, tile_sums)
+                sums, acc = rescaled(any_lane(row_max > old), old, row_max, scale, sums, acc)
+            return row_max, p, added(sums, tile_sums), acc
 
         # the beginning: s(0), its maximum and first exponentials
         fetch_k(0)
@@ -209,7 +212,7 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
         scores = scores_of(seen.apply(scores, walk.first_key(fx.Int32(0))))
         top, late, made, work = half_softmax(scores, fx.Float32(NO_MAX), scale, 0.0)
         run(work)
-        row_max, row_sum = top.row_max, fx.Float32(0.0)
+        row_max, sums = top.row_max, no_sums(element)
         acc = [zeros(16) for _ in range_constexpr(chunks)]
         fence(2 * k_tiles.fetches + v_tiles.fetches)
         if const_expr(STAGGER):
@@ -217,13 +220,13 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
         operands = first_operands(k_reads(fx.Int32(1)))
 
         def advance(j, state, masked):
-            late, operands, row_max, row_sum, tile_sum, p, acc = state
+            late, operands, row_max, sums, tile_sums, p, acc = state
             # QK(j)
-            made = Exponentials(element, p, tile_sum)
+            made = Exponentials(element, p, tile_sums)
             fetch = [(0, lambda: fetch_v(j + V_AHEAD))]
             scores, operands = qk(operands, k_reads(j + 1)[AHEAD:] + v_reads(j)[:AHEAD], fetch + made.work(late))
             scores = [pin(x) for x in scores]
-            row_max, p, row_sum, acc = checked(j, row_max, p_operands(made.p), made.row_sum, row_sum, acc)
+            row_max, p, sums, acc = checked(j, row_max, p_operands(made.p), made.sums, sums, acc)
             fence(in_flight)
             # PV(j)
             if const_expr(masked):
@@ -233,12 +236,12 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
             acc, operands = pv(acc, p, operands, v_reads(j)[AHEAD:] + k_reads(j + 2)[:AHEAD], fetch + work)
             acc = [pin(x) for x in acc]
             if const_expr(headroom is not None):
-                row_sum, acc = rescaled(top.raised, row_max, top.row_max, scale, row_sum, acc)
+                sums, acc = rescaled(top.raised, row_max, top.row_max, scale, sums, acc)
             fence(in_flight)
-            return late, operands, top.row_max, row_sum, made.row_sum, made.p, acc
+            return late, operands, top.row_max, sums, made.sums, made.p, acc
 
         # tiles without a mask, then those with one: j makes the scores of tile j + 1
-        state = (late, operands, row_max, row_sum, made.row_sum, made.p, acc)
+        state = (late, operands, row_max, sums, made.sums, made.p, acc)
         unmasked = maximum(walk.full - 1, fx.Int32(0))
         for j in range(0, unmasked, 1, unroll=1):
             state = advance(fx.Int32(j), state, False)
@@ -246,11 +249,11 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
             state = advance(fx.Int32(j), state, True)
 
         # the last tile
-        late, operands, row_max, row_sum, tile_sum, p, acc = state
-        made = Exponentials(element, p, tile_sum)
+        late, operands, row_max, sums, tile_sums, p, acc = state
+        made = Exponentials(element, p, tile_sums)
         run(made.work(late))
         last = walk.count - 1
-        row_max, p, row_sum, acc = checked(last, row_max, p_operands(made.p), made.row_sum, row_sum, acc)
+        row_max, p, sums, acc = checked(last, row_max, p_operands(made.p), made.sums, sums, acc)
         fence(0)
         if const_expr(STAGGER):
             fence_of_some(wave < GROUP_WAVES, 0)
@@ -259,6 +262,6 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
 
         lane = fx.Int32(fx.gpu.lane_id())  # again: in the loop there is no register for it
         row = first_row + (lane & 31)
-        store_rows(out, lse, row, lane, acc, row_max, row_sum, scale)
+        store_rows(out, lse, row, lane, acc, row_max, sums, scale_log2)
 
     return fwd_dual_wave

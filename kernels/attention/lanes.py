@@ -25,6 +25,13 @@ def uniform(x):
     return fx.Int32(rocdl.readfirstlane(T.i32, fx.Int32(x)))
 
 
+def add_pair(pair, x):
+    """x plus both elements of a vector of two, in f32: one instruction, a dot product with ones."""
+    ones = fx.Vector.filled(2, 1.0, pair.dtype)
+    dot = rocdl.fdot2 if pair.dtype is fx.Float16 else rocdl.fdot2_f32_bf16
+    return fx.Float32(dot(T.f32, pair.ir_value(), ones.ir_value(), fx.Float32(x).ir_value()).result)
+
+
 def any_lane(condition):
     """Is the condition true in any lane?  A wave-uniform bool."""
     return fx.Int64(rocdl.ballot(T.i64, condition.ir_value())) != 0

@@ -1,11 +1,11 @@
 """Online softmax of a row that two lanes share, after arXiv:2205.14135; in pieces that fit between matrix products.
 
-State of a row: row_max, unscaled, and row_sum of exp2(scale * (score - row_max)).  Scores stay unscaled:
+State of a row: row_max, unscaled, and the sums of p = exp2(scale * (score - row_max)).  Scores stay unscaled:
 the factor is part of the one multiply-add in front of exp2.  Packed f32 instructions are not used, they would wait for
 the matrix unit.
 """
 import flydsl.expr as fx
-from lanes import any_lane, both_halves, exp2, pin, vector
+from lanes import add_pair, any_lane, both_halves, exp2, pin, vector
 
 # Of a masked score, and of the maximum of a row that has seen no key.  Two numbers, both finite: with one, of
 # scale * score - scale * row_max a rounding error of about 1e22 would be left, and exp2 of it is 0 or infinite.
@@ -18,15 +18,25 @@ LARGEST_SUM = 4096.0
 VALU, TRANSCENDENTAL = 4, 8  # clocks
 
 
+def no_sums(element):
+    """Sums of p in a row: exact for lse, and in f16 also of the rounded p, to divide by.
+
+    The largest p of a row is no exact 1, for its reference need not be the row's maximum.  Divided by what has the same
+    error, a p that dominates its row loses it again; in bf16 the rounding of out hides that anyway.
+    """
+    return [fx.Float32(0.0) for _ in range(2 if element is fx.Float16 else 1)]
+
+
 class Exponentials:
     """p = exp2(argument) of pairs of scores: packed for the next product, and summed.
 
-    p        packed pairs, in order
-    row_sum  of this tile so far, of the keys that the lane has
+    p     packed pairs, in order
+    sums  of this tile so far, of the keys that the lane has, see no_sums()
     """
 
-    def __init__(self, element, p=(), row_sum=0.0):
-        self.element, self.p, self.row_sum = element, list(p), fx.Float32(row_sum)
+    def __init__(self, element, p=(), sums=None):
+        self.element, self.p = element, list(p)
+        self.sums = no_sums(element) if sums is None else list(sums)
 
     def work(self, arguments):
         """For weave().  `arguments` is read when the work is emitted.
@@ -42,7 +52,10 @@ class Exponentials:
             self.p.append(pin(vector([values[i], values[i + 1]]).to(self.element)))
 
         def add(i):
-            self.row_sum = pin(self.row_sum + values.pop(i))
+            self.sums[0] = pin(self.sums[0] + values.pop(i))
+
+        def add_rounded():
+            self.sums[1] = pin(add_pair(self.p[-1], self.sums[1]))
 
         work = []
         for i in range(0, len(arguments) + 2, 2):
@@ -51,6 +64,7 @@ class Exponentials:
             if i >= 2:
                 work += [(VALU, lambda i=i: pack(i - 2))]
                 work += [(VALU, lambda i=i: add(i - 2)), (VALU, lambda i=i: add(i - 1))]
+                work += [(VALU, add_rounded)] * (len(self.sums) - 1)
         return work
 
 

@@ -234,7 +234,7 @@ DUAL_WAVE_TILES = {
     64: (256, 64, 5, 4, "on_demand"),
     128: (256, 64, 3, 4, "on_demand"),
     192: (256, 32, 4, 4, "on_demand"),
-    256: (256, 32, 2, 2, "lazy"),  # registers for no more
+    256: (256, 32, 4, 2, "lazy"),  # registers for no more
 }
 
 

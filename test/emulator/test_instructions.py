@@ -215,6 +215,15 @@ def test_fused_forms_with_constants(hip):
     assert [wave.v[k][0].view(np.float32) for k in (3, 4, 5)] == [22.0, 35.0, 25.0]
 
 
+def test_dot_products_of_pairs_add_to_the_destination(hip):
+    wave = Wave(hip)
+    wave.v[1], wave.v[2] = 0x40004200, 0x3C00C400  # f16: (3, 2), (-4, 1)
+    wave.v[3], wave.v[4] = 0x40004040, 0x3F80C080  # bf16: the same
+    wave.v[5] = wave.v[6] = np.float32(0.5).view(np.uint32)
+    wave.run("v_dot2c_f32_f16 v5, v1, v2\nv_dot2c_f32_bf16 v6, v3, v4")
+    assert [wave.v[k][63].view(np.float32) for k in (5, 6)] == [-9.5, -9.5]
+
+
 def test_adds_with_carry_chain_through_the_mask(hip):
     wave = Wave(hip)
     wave.v[1], wave.v[2], wave.v[3], wave.v[4] = 0xFFFFFFFF, 1, 5, 2

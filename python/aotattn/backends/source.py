@@ -3,7 +3,6 @@
 import ast
 import hashlib
 import importlib.util
-import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -39,9 +38,17 @@ def compile_key(*parts: object, source: str, backend: str) -> str:
 @cache
 def _code_digest(path: Path) -> str:
     """Of the code, comments apart, of a file and the files of its folder that it imports."""
-    code = path.read_text()
-    digest = hashlib.sha256(ast.dump(ast.parse(code)).encode())
-    for name in re.findall(r"^(?:from \.?|import )(\w+)", code, re.MULTILINE):
-        if (path.parent / f"{name}.py").is_file():
-            digest.update(_code_digest(path.parent / f"{name}.py").encode())
+    tree = ast.parse(path.read_text())
+    digest = hashlib.sha256(ast.dump(tree).encode())
+    for statement in tree.body:
+        match statement:
+            case ast.ImportFrom(module=str(name), level=0 | 1):
+                names = [name]
+            case ast.Import(names=aliases) | ast.ImportFrom(module=None, level=1, names=aliases):
+                names = [alias.name for alias in aliases]
+            case _:
+                continue
+        for imported in (path.parent / f"{name}.py" for name in names):
+            if imported.is_file():
+                digest.update(_code_digest(imported).encode())
     return digest.hexdigest()
