@@ -206,7 +206,7 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
             fetch_k(j)
             if const_expr(j <= V_AHEAD):
                 fetch_v(j - 1)
-        fence(3 * k_tiles.fetches + 2 * v_tiles.fetches)
+        fence((K_AHEAD - 1) * k_tiles.fetches + V_AHEAD * v_tiles.fetches)
         reads = k_reads(fx.Int32(0))
         scores, _ = qk(first_operands(reads), reads[AHEAD:])
         scores = scores_of(seen.apply(scores, walk.first_key(fx.Int32(0))))
@@ -214,7 +214,7 @@ def build(*, DTYPE, HEAD_DIM, HEAD_DIM_V, MASK, CHECK_COLUMNS, ALIGNED,
         run(work)
         row_max, sums = top.row_max, no_sums(element)
         acc = [zeros(16) for _ in range_constexpr(chunks)]
-        fence(2 * k_tiles.fetches + v_tiles.fetches)
+        fence((K_AHEAD - 2) * k_tiles.fetches + (V_AHEAD - 1) * v_tiles.fetches)
         if const_expr(STAGGER):
             fence_of_some(wave >= GROUP_WAVES, in_flight)
         operands = first_operands(k_reads(fx.Int32(1)))

@@ -118,8 +118,8 @@ def explain(
     if steps:
         print_table(steps)
         print(f"provenance: {answer['provenance']}")
-    others = [c for c in answer["candidates"] if c["refused"] or c is not answer["candidates"][0]]
-    for candidate in others:
+    chosen = next((c for c in answer["candidates"] if not c["refused"]), None)
+    for candidate in (c for c in answer["candidates"] if c is not chosen):
         print(f"{'refused' if candidate['refused'] else 'next'}: {candidate['plan']}{_because(candidate['refused'])}")
     for kernel, reason in answer["declined"].items():
         print(f"declined: {kernel}{_because(reason)}")

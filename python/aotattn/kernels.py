@@ -3,7 +3,7 @@
 The order of KERNELS, and of each kernel's configs, is the default order of preference.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from .arch import ARCHS
 from .describe import Kernel, Requirement, Value, Values, Variant, Workspace
@@ -14,10 +14,16 @@ from .ops.attn_fwd import attn_fwd
 UNEQUAL_HEAD_DIMS = ((128, 64), (192, 128))
 CORE_HEAD_DIMS = (64, 128, 256, 512)
 TENSORS = ("q", "k", "v", "out")
+POSITIVE_SCALE = Requirement("scale_sign > 0", "sm_scale is not positive")  # the row maximum is taken before the scale
 
 
 def _itemsize(features: Values) -> int:
     return DTYPES[str(features["dtype"])].bytes
+
+
+def _image_head_dim(built: Iterable[int], head_dim: int) -> int:
+    """Of the image: missing columns are filled with zeros as they are loaded, so few images serve all buckets."""
+    return next(d for d in built if d >= head_dim)
 
 
 def _unequal(features: Values) -> str | None:
@@ -174,8 +180,7 @@ HOPPER_CONFIGS: dict[int, tuple[tuple[int, ...], ...]] = {
 
 
 def _hopper_head_dim(features: Values) -> int:
-    """Of the image: missing columns are filled with zeros as they are loaded, so few images serve all buckets."""
-    return next(d for d in HOPPER_CONFIGS if d >= int(features["head_dim"]))
+    return _image_head_dim(HOPPER_CONFIGS, int(features["head_dim"]))
 
 
 def _hopper_configs(arch: str, features: Values) -> list[Values]:
@@ -199,7 +204,7 @@ def _hopper_requires(v: Variant) -> list[Requirement]:
         *_aligned(v),
         Requirement("head_dim % 8 == 0", "head_dim is no multiple of 8, and out is stored in pieces of 16 bytes"),
         Requirement("seqlen_k >= 1", "there are no keys"),
-        Requirement("scale_sign > 0", "sm_scale is not positive"),  # the row maximum is taken before the scale
+        POSITIVE_SCALE,
         Requirement("cdiv(seqlen_q, block_m) * heads_q * batch < 1073741824", "too many tiles to count in 32 bits"),
     ]
 
@@ -239,11 +244,10 @@ DUAL_WAVE_TILES = {
 
 
 def _dual_wave_head_dims(features: Values) -> tuple[int, int]:
-    """Of the image: missing columns are filled with zeros as they are loaded, so few images serve all buckets."""
     pair = (int(features["head_dim"]), int(features["head_dim_v"]))
     if pair in UNEQUAL_HEAD_DIMS:
         return pair
-    widest = next(d for d in DUAL_WAVE_TILES if d >= pair[0])
+    widest = _image_head_dim(DUAL_WAVE_TILES, pair[0])
     return widest, widest
 
 
@@ -286,7 +290,7 @@ def _dual_wave_constants(features: Values, config: Values) -> Values:
 
 def _dual_wave_requires(v: Variant) -> list[Requirement]:
     requirements = [
-        Requirement("scale_sign > 0", "sm_scale is not positive"),  # the row maximum is taken before the scale
+        POSITIVE_SCALE,
         *(
             # up to four tiles past the end are asked for, and read as zeros
             Requirement(

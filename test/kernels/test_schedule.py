@@ -1,25 +1,18 @@
 """kernels/attention/schedule.py: no wave reads a tile that has not landed, or overwrites one that is still read."""
 
-import importlib.util
 from itertools import product
-from pathlib import Path
 from types import ModuleType
 
 import pytest
+from device_file import load_device_file
 
-PATH = Path(__file__).parents[2] / "kernels" / "attention" / "schedule.py"
 GROUPS = (0, 1)
 TILES = range(4, 40)  # from the fifth on all are fetched in the loop
 
 
 @pytest.fixture
 def schedule() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("schedule", PATH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_device_file("schedule")
 
 
 def faults(s: ModuleType) -> list[str]:

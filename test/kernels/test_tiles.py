@@ -7,29 +7,16 @@ MFMA 32x32x16           A[lane % 32][8 * (lane / 32) + v], B[8 * (lane / 32) + v
 banks                   64 of 4 bytes; ds_read_b128 serves 16 lanes at a time, ds_read_b64_tr_b16 32
 """
 
-import importlib.util
-from pathlib import Path
-from types import ModuleType
-
 import numpy as np
 import pytest
+from device_file import load_device_file
 
-PATH = Path(__file__).parents[2] / "kernels" / "attention" / "tiles.py"
 LANE = np.arange(64)
 SHAPES = [(rows, columns) for columns in (64, 128, 192, 256) for rows in (32, 64)]
 over_shapes = pytest.mark.parametrize(("rows", "columns"), SHAPES)
 
 
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("tiles", PATH)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-tiles = load()
+tiles = load_device_file("tiles")
 
 
 class Lds:
